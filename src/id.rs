@@ -135,7 +135,6 @@ impl InvalidId {
 pub(crate) struct Digest([u8; 16]);
 
 impl Digest {
-    /// The size of a digest in bytes.
     pub(crate) const LEN: usize = 16;
 
     pub(crate) const fn from_bytes(bytes: [u8; 16]) -> Self {
@@ -148,12 +147,10 @@ impl Digest {
         (u16::from_be_bytes([self.0[0], self.0[1]]) as usize * shards) >> 16
     }
 
-    /// Returns the bytes.
     pub(crate) const fn as_bytes(&self) -> &[u8; 16] {
         &self.0
     }
 
-    /// Returns its 32 lower-case hexadecimal digits.
     pub(crate) fn hex(&self) -> [u8; 2 * Self::LEN] {
         const DIGITS: &[u8; 16] = b"0123456789abcdef";
         let mut hex = [0; 2 * Self::LEN];
@@ -171,7 +168,6 @@ impl fmt::Debug for Digest {
 }
 
 impl fmt::Display for Digest {
-    /// Writes 32 lower-case hexadecimal digits.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(std::str::from_utf8(&self.hex()).map_err(|_| fmt::Error)?)
     }
@@ -184,7 +180,6 @@ pub(crate) struct KeyedDigest {
     key_id: u32,
 }
 
-#[cfg(feature = "redis")]
 impl KeyedDigest {
     /// Returns the digest, if it was made with this key.
     pub(crate) fn by(&self, digester: &Digester) -> Option<Digest> {
@@ -251,9 +246,8 @@ impl Digester {
 
     /// Returns the digest of an id: the one that was made before, if that was with this key.
     pub(crate) fn digest_once(&self, id: &Id, made: Option<KeyedDigest>) -> KeyedDigest {
-        let key_id = self.key_id;
-        let made = made.filter(|made| made.key_id == key_id);
-        made.unwrap_or_else(|| KeyedDigest { digest: self.digest(id), key_id })
+        let digest = made.and_then(|made| made.by(self)).unwrap_or_else(|| self.digest(id));
+        KeyedDigest { digest, key_id: self.key_id }
     }
 
     pub(crate) const fn key_id(&self) -> u32 {

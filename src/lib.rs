@@ -114,7 +114,6 @@ mod tests;
 mod verdict;
 
 pub use builder::Builder;
-pub use decide::policy::OnUnknown;
 pub use error::{BoxError, ConfigError, RebuildError, SettingError, StoreError};
 pub use extract::PathPattern;
 pub use filter::{Generation, Sizing};
@@ -126,9 +125,10 @@ pub use middleware::fleet::Enforcement;
 pub use middleware::layer::BloomGuard;
 pub use middleware::verdicts::{FoundIds, Verdicts};
 pub use mode::Mode;
-pub use nulls::{caching::NegativeCaching, rules::Missing};
+pub use nulls::rules::{Missing, NegativeCaching};
 pub use rebuild::{Schedule, from_blocking, from_fn, from_iter};
 pub use refusal::Refusal;
+pub use settings::OnUnknown;
 #[cfg(feature = "redis")]
 pub use store::foreign::filter::ForeignFilter;
 #[cfg(feature = "uuid")]

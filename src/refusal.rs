@@ -55,26 +55,22 @@ macro_rules! refusals {
                 pub const $name: Self = Self(Row::$name);
             )*
 
+            const TABLE: &[(&str, &str, &str)] = &[$(($code, $words, $advice)),*];
+
             /// Returns its code, fit for a metric's label.
             #[must_use]
             pub const fn as_str(self) -> &'static str {
-                match self.0 {
-                    $(Row::$name => $code,)*
-                }
+                Self::TABLE[self.0 as usize].0
             }
 
             pub(crate) const fn words(self) -> &'static str {
-                match self.0 {
-                    $(Row::$name => $words,)*
-                }
+                Self::TABLE[self.0 as usize].1
             }
 
             /// Returns what to do about it, in a sentence or two.
             #[must_use]
             pub const fn advice(self) -> &'static str {
-                match self.0 {
-                    $(Row::$name => $advice,)*
-                }
+                Self::TABLE[self.0 as usize].2
             }
         }
 

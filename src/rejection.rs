@@ -173,7 +173,7 @@ impl<B: From<Vec<u8>>> Rejection<B> for ProblemDetails {
     }
 }
 
-/// Has the response of another rejection say in the header `x-bloom-guard` why the request was refused:
+/// Has the response of another rejection, as in `Explained(NotFound)`, say in the header `x-bloom-guard` why the request was refused:
 ///
 /// | value | status | refused because |
 /// |---|---|---|
@@ -185,17 +185,6 @@ impl<B: From<Vec<u8>>> Rejection<B> for ProblemDetails {
 /// An answer of the application's has no such header. Clients read it, too: it tells the guard's 404 from the handler's, and
 /// when the filter was rebuilt. A proxy in front can keep it from strangers. For a log of the application's own,
 /// [`Rejected`] is in the response's extensions.
-///
-/// ```
-/// use bloom_guard::rejection::{Explained, NotFound};
-/// use bloom_guard::{BloomGuard, PathPattern};
-/// use tower::Layer;
-///
-/// # let handler = ();
-/// let guard = BloomGuard::builder("users", PathPattern::<u64>::new("/users/{id}")?).in_process().build()?;
-/// let service = guard.rejecting_with(Explained(NotFound)).layer(handler);
-/// # Ok::<(), bloom_guard::BoxError>(())
-/// ```
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Explained<R>(
     /// The rejection that makes the response.
@@ -227,20 +216,17 @@ pub(crate) fn reject<B>(
     if let RejectReason::Busy(_) | RejectReason::Invalid(InvalidId::TooMany { .. }) =
         rejected.reason
     {
-        keep_from_lying(&mut response, &rejected);
+        // A rejection that knows only of missing records must not say of one that may exist that it does not.
+        if let StatusCode::NOT_FOUND | StatusCode::GONE = response.status() {
+            *response.status_mut() = rejected.status;
+        }
+        if let Some(retry_after) = rejected.retry_after {
+            let seconds = retry_after.as_secs() + u64::from(retry_after.subsec_nanos() > 0);
+            response.headers_mut().entry(RETRY_AFTER).or_insert_with(|| HeaderValue::from(seconds));
+        }
     }
     response.extensions_mut().insert(rejected);
     response
-}
-
-/// A rejection that knows only of missing records must not say of one that may exist that it does not.
-fn keep_from_lying<B>(response: &mut Response<B>, rejected: &Rejected) {
-    if let StatusCode::NOT_FOUND | StatusCode::GONE = response.status() {
-        *response.status_mut() = rejected.status;
-    }
-    let Some(retry_after) = rejected.retry_after else { return };
-    let seconds = retry_after.as_secs() + u64::from(retry_after.subsec_nanos() > 0);
-    response.headers_mut().entry(RETRY_AFTER).or_insert_with(|| HeaderValue::from(seconds));
 }
 
 fn respond<B>(rejected: &Rejected, body: B) -> Response<B> {

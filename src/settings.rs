@@ -1,30 +1,45 @@
-//! What a store, its nulls and its rebuilds have to be told, with defaults and bounds.
+//! What decides, a store, its nulls and its rebuilds have to be told, with defaults and bounds.
 
-use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use crate::error::SettingError;
 use crate::filter::Sizing;
 use crate::id::SecretKey;
-use crate::nulls::caching::NegativeCaching;
+use crate::nulls::rules::NegativeCaching;
 
-const SECOND: Duration = Duration::from_secs(1);
 const MINUTE: Duration = Duration::from_secs(60);
-const HOUR: Duration = Duration::from_secs(60 * 60);
 
 /// How long an insert may be under way, from its sending until its answer is handled.
-pub(crate) const INSERT: Duration = SECOND;
+pub(crate) const INSERT: Duration = Duration::from_secs(1);
 
-/// Ids remembered as found at the most, whatever the capacity: 16 MB.
-pub(crate) const MOST_FOUND: u64 = 1_000_000;
+/// What to do with a request when the answer about its id is unknown. It is never refused with 404.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum OnUnknown {
+    /// It enters the [lane](crate::Builder::lane), or is answered 503 with `Retry-After`.
+    #[default]
+    PassLimited,
+    /// It passes.
+    Pass,
+    /// It is answered 503 with `Retry-After`.
+    Shed,
+}
 
-/// The settings of filter, nulls and rebuilds. Those without a setter are constants, which tests make
-/// smaller.
+/// The settings of decisions, filter, nulls and rebuilds. Those without a setter are constants, which tests make smaller.
 #[derive(Debug, Clone)]
 #[cfg_attr(not(feature = "redis"), expect(dead_code, reason = "some are about a filter in Redis"))]
 pub(crate) struct Settings {
     pub(crate) name: String,
     pub(crate) sizing: Sizing,
+    pub(crate) on_unknown: OnUnknown,
+    /// Requests in the lane at once, and in a burst.
+    pub(crate) lane_concurrency: u32,
+    /// Ids that may enter the lane in a second.
+    pub(crate) lane_per_second: u32,
+    /// Refusals that pass as a sample, a second.
+    pub(crate) audits: u32,
+    pub(crate) missed: u64,
+    /// The life of a null, give or take a tenth.
     pub(crate) null_ttl: Duration,
     /// Nulls written in a second after 404s, so that a flood cannot fill Redis with them.
     pub(crate) nulls_per_second: u32,
@@ -33,7 +48,6 @@ pub(crate) struct Settings {
     pub(crate) longest_transaction: Duration,
     /// For how long a new filter is not believed where it lacks an id; none where all processes insert already.
     pub(crate) settle: Duration,
-    /// A rebuild takes no longer.
     pub(crate) longest_rebuild: Duration,
     pub(crate) handler_time: Duration,
     /// How many ids the record of recent inserts holds at the most, some 120 bytes each, and how many this process can repeat to
@@ -49,7 +63,6 @@ pub(crate) struct Settings {
     pub(crate) accept_eviction: bool,
     /// The share of ids by which a rebuild may fall short of the filter it replaces.
     pub(crate) shrink_limit: f64,
-    /// The key the application gave.
     pub(crate) secret_key: Option<SecretKey>,
     /// Whether it only looks at the filter in Redis, as the command does: it joins without writing, does not count as a process
     /// and repeats, samples and copies nothing.
@@ -57,11 +70,15 @@ pub(crate) struct Settings {
 }
 
 impl Settings {
-    /// Returns the defaults for a filter of this name.
     pub(crate) fn new(name: String) -> Self {
         Self {
             name,
             sizing: Sizing::DEFAULT,
+            on_unknown: OnUnknown::default(),
+            lane_concurrency: 64,
+            lane_per_second: 500,
+            audits: 1,
+            missed: 1 << 17,
             null_ttl: NegativeCaching::new().ttl,
             nulls_per_second: 1_000,
             removed_ttl: None,
@@ -90,43 +107,6 @@ impl Settings {
     }
 }
 
-/// The bounds of the settings.
-pub(crate) mod bounds {
-    use super::{Duration, HOUR, RangeInclusive, SECOND};
-
-    const DAY: Duration = Duration::from_secs(24 * 60 * 60);
-
-    pub(crate) const NULL_TTL: RangeInclusive<Duration> = SECOND..=HOUR;
-    pub(crate) const LONGEST_TRANSACTION: RangeInclusive<Duration> = SECOND..=DAY;
-    pub(crate) const HANDLER_TIME: RangeInclusive<Duration> = Duration::from_millis(100)..=HOUR;
-    pub(crate) const LANE_CONCURRENCY: RangeInclusive<u64> = 1..=100_000;
-    pub(crate) const LANE_RATE: RangeInclusive<u64> = 1..=1_000_000;
-    pub(crate) const AUDITS: RangeInclusive<u64> = 0..=10_000;
-}
-
-pub(crate) fn duration(
-    setting: &'static str,
-    value: Duration,
-    bounds: &RangeInclusive<Duration>,
-) -> Result<(), SettingError> {
-    if bounds.contains(&value) {
-        return Ok(());
-    }
-    Err(SettingError::out_of_bounds(setting, value, bounds))
-}
-
-pub(crate) fn number(
-    setting: &'static str,
-    value: impl Into<u64>,
-    bounds: &RangeInclusive<u64>,
-) -> Result<(), SettingError> {
-    let value = value.into();
-    if bounds.contains(&value) {
-        return Ok(());
-    }
-    Err(SettingError::out_of_bounds(setting, value, bounds))
-}
-
 /// Judges a filter's name, which becomes part of Redis keys.
 pub(crate) fn name(name: &str) -> Result<(), SettingError> {
     let fits = (1..=64).contains(&name.len())
@@ -150,14 +130,5 @@ mod tests {
         for wrong in ["", "us ers", "us{e}rs", "users\r\n", "benützer", &"x".repeat(65)] {
             assert!(name(wrong).is_err(), "{wrong}");
         }
-    }
-
-    #[test]
-    fn the_defaults_are_within_the_bounds() {
-        let settings = Settings::new("users".into());
-        assert!(bounds::NULL_TTL.contains(&settings.null_ttl));
-        assert!(bounds::LONGEST_TRANSACTION.contains(&settings.longest_transaction));
-        assert!(bounds::HANDLER_TIME.contains(&settings.handler_time));
-        assert_eq!(Sizing::new(1_000_000, 0.001), Ok(Sizing::DEFAULT));
     }
 }

@@ -1,6 +1,5 @@
 //! Where a guard's filter is, without the crate feature `redis`: in this process.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::error::SettingError;
@@ -9,7 +8,6 @@ use crate::settings::Settings;
 use crate::store::Store;
 use crate::store::memory::MemoryStore;
 
-/// In this process.
 #[derive(Debug, Default)]
 pub(crate) struct Place {}
 
@@ -18,11 +16,11 @@ impl Place {
     pub(super) fn store(
         &mut self,
         settings: &Settings,
-        _: &BTreeSet<&'static str>,
-        problems: Vec<(&'static str, SettingError)>,
+        judged: Vec<(&'static str, Result<(), SettingError>)>,
     ) -> Result<Store, Vec<SettingError>> {
+        let problems: Vec<_> = judged.into_iter().filter_map(|(_, judged)| judged.err()).collect();
         if !problems.is_empty() {
-            return Err(problems.into_iter().map(|(_, problem)| problem).collect());
+            return Err(problems);
         }
         let store = MemoryStore::new(settings).map_err(|problem| vec![problem])?;
         Ok(Store::Memory(Arc::new(store)))

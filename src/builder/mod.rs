@@ -2,29 +2,32 @@
 
 #[cfg_attr(not(feature = "redis"), path = "in_process.rs")]
 pub(crate) mod place;
-mod tuning;
 
-use std::collections::BTreeSet;
 use std::fmt;
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
 
+use http::Method;
+
 use self::place::Place;
-use crate::decide::policy::Policy;
 use crate::error::{ConfigError, SettingError};
 use crate::extract::IdExtractor;
 use crate::filter::Sizing;
 use crate::guard::Guard;
-use crate::guard::options::Options;
+use crate::guard::options::{OnInvalid, Options};
 use crate::id::SecretKey;
 use crate::middleware::layer::BloomGuard;
-use crate::nulls::caching::NegativeCaching;
+use crate::nulls::rules::NegativeCaching;
 use crate::rebuild::{ErasedSource, RebuildSource, Schedule};
-use crate::settings::{self, Settings, bounds};
+use crate::settings::{self, OnUnknown, Settings};
 use crate::store::Store;
 
 const NO_PLACE: &str = "where does the filter live? `in_process()` keeps it in this process, for a service that never has two: each would refuse \
                         what the other creates. `redis(url)`, with the crate feature `redis`, has all processes of the service share it.";
+
+const SECOND: Duration = Duration::from_secs(1);
+const HOUR: Duration = Duration::from_secs(60 * 60);
 
 /// Sets up a [`BloomGuard`].
 ///
@@ -64,10 +67,8 @@ pub struct Builder {
     source: Option<(Schedule, Arc<dyn ErasedSource>)>,
     extractor: Arc<dyn IdExtractor>,
     options: Options,
-    pub(crate) policy: Policy,
-    /// The setters that were called.
-    called: BTreeSet<&'static str>,
-    problems: Vec<(&'static str, SettingError)>,
+    /// The setters that were called, and what is wrong with each.
+    judged: Vec<(&'static str, Result<(), SettingError>)>,
 }
 
 impl BloomGuard {
@@ -93,9 +94,7 @@ impl BloomGuard {
             source: None,
             options: Options::for_extractor(&extractor),
             extractor: Arc::new(extractor),
-            policy: Policy::default(),
-            called: BTreeSet::new(),
-            problems: Vec::new(),
+            judged: Vec::new(),
         };
         builder.judge("name", named)
     }
@@ -133,14 +132,13 @@ impl Builder {
     ///
     /// Defaults to [`NegativeCaching::new`], with the values that it has.
     pub fn negative_caching(mut self, caching: NegativeCaching) -> Self {
-        const TTL: &str = "negative_caching ttl";
-        const HANDLER_TIME: &str = "negative_caching handler_time";
         self.settings.null_ttl = caching.ttl;
         self.settings.handler_time = caching.handler_time;
-        self.options.nulls = caching.rules(self.extractor.is_ambiguous());
-        self.judge(TTL, settings::duration(TTL, caching.ttl, &bounds::NULL_TTL)).judge(
-            HANDLER_TIME,
-            settings::duration(HANDLER_TIME, caching.handler_time, &bounds::HANDLER_TIME),
+        self.options.nulls = caching.behind(self.extractor.is_ambiguous());
+        self.bound("negative_caching ttl", caching.ttl, SECOND..=HOUR).bound(
+            "negative_caching handler_time",
+            caching.handler_time,
+            Duration::from_millis(100)..=HOUR,
         )
     }
 
@@ -150,9 +148,8 @@ impl Builder {
     ///
     /// Defaults to 15 minutes; from 1 second to 24 hours.
     pub fn longest_transaction(mut self, time: Duration) -> Self {
-        const NAME: &str = "longest_transaction";
         self.settings.longest_transaction = time;
-        self.judge(NAME, settings::duration(NAME, time, &bounds::LONGEST_TRANSACTION))
+        self.bound("longest_transaction", time, SECOND..=24 * HOUR)
     }
 
     /// The key of the digests, which makes false positives impossible to forge. All processes that share a filter must have
@@ -173,21 +170,20 @@ impl Builder {
     /// [`ConfigError`] with every setting that cannot be accepted, its value and its limits; or that has no effect where the
     /// filter lives.
     pub fn build(self) -> Result<BloomGuard, ConfigError> {
-        let Self { settings, mut place, source, extractor, options, policy, called, .. } = self;
-        let mut problems = self.problems;
-        let misplaced = match (called.contains("in_process"), called.contains("redis")) {
-            (false, false) => Some(NO_PLACE),
-            (true, true) => Some("in_process and redis: the filter lives in one of the two"),
-            (true, false) | (false, true) => None,
+        let called = |setter| self.judged.iter().any(|(called, _)| *called == setter);
+        let misplaced = match (called("in_process"), called("redis")) {
+            (false, false) => Err(NO_PLACE),
+            (true, true) => Err("in_process and redis: the filter lives in one of the two"),
+            (true, false) | (false, true) => Ok(()),
         };
-        let misplaced = misplaced.map(|reason| SettingError::Combination { reason });
-        problems.extend(misplaced.map(|problem| ("in_process", problem)));
-        let store = place.store(&settings, &called, problems).map_err(ConfigError::new)?;
+        let misplaced = misplaced.map_err(|reason| SettingError::Combination { reason });
+        let Self { settings, mut place, source, extractor, options, mut judged, .. } = self;
+        judged.push(("place", misplaced));
+        let store = place.store(&settings, judged).map_err(ConfigError::new)?;
         if source.is_none() {
             tell_that_nobody_builds(&settings.name, &store);
         }
-        let policy = policy.with(&settings);
-        let guard = Guard::new(store, extractor, source, &settings, &policy, options);
+        let guard = Guard::new(store, extractor, source, &settings, options);
         let guard = BloomGuard::new(guard);
         place.note(&guard);
         guard.start();
@@ -202,19 +198,78 @@ impl Builder {
         self.judge("capacity", judged)
     }
 
+    /// Notes that a setter was called whose value has to be within these bounds.
+    fn bound<T: Copy + fmt::Debug + PartialOrd>(
+        self,
+        setting: &'static str,
+        value: T,
+        bounds: RangeInclusive<T>,
+    ) -> Self {
+        self.judge(setting, SettingError::bounded(setting, value, &bounds))
+    }
+
     /// Notes that a setter was called, and what is wrong with its value, or that nothing is any more.
     fn judge(mut self, setting: &'static str, judged: Result<(), SettingError>) -> Self {
-        self.called.insert(setting);
-        self.problems.retain(|(name, _)| *name != setting);
-        self.problems.extend(judged.err().map(|problem| (setting, problem)));
+        self.judged.retain(|(name, _)| *name != setting);
+        self.judged.push((setting, judged));
         self
     }
 }
 
-impl Policy {
-    fn with(self, settings: &Settings) -> Self {
-        let found = settings.sizing.capacity.min(settings::MOST_FOUND);
-        Self { found, null_ttl: settings.null_ttl, ..self }
+/// Settings for tuning.
+impl Builder {
+    /// What to do with a request when the answer about its id is [unknown](crate::Verdict). Ids found lately or copied pass in
+    /// any case; so do all requests while Redis has no filter and this process has never seen one, or while Redis may evict it.
+    ///
+    /// Defaults to [`OnUnknown::PassLimited`].
+    pub fn on_unknown(mut self, on_unknown: OnUnknown) -> Self {
+        self.settings.on_unknown = on_unknown;
+        self
+    }
+
+    /// How wide the lane is for requests whose answer is unknown, or whose id was lately missed: how many may be with the
+    /// service within at once, until their responses' heads are there, and how many may enter in a second. One that lists ids
+    /// takes one place, and of the rate as much as it has such ids.
+    ///
+    /// Choose `per_second` by what the database bears beside its normal load, divided by the number of processes: the wider
+    /// the lane, the fewer 503s for ids that exist. `concurrency` is `per_second` times the time to a slow response's head.
+    ///
+    /// Defaults to 64 and 500 a second; from 1 to 100,000 and from 1 to 1,000,000.
+    pub fn lane(mut self, concurrency: u32, per_second: u32) -> Self {
+        self.settings.lane_concurrency = concurrency;
+        self.settings.lane_per_second = per_second;
+        self.bound("lane concurrency", concurrency, 1..=100_000).bound(
+            "lane rate",
+            per_second,
+            1..=1_000_000,
+        )
+    }
+
+    /// The methods whose requests are checked. Methods that create records must not be among them;
+    /// `OPTIONS`, `CONNECT` and `TRACE` ask for no record at all.
+    ///
+    /// Defaults to `GET` and `HEAD`.
+    pub fn methods(mut self, methods: impl IntoIterator<Item = Method>) -> Self {
+        self.options.methods = methods.into_iter().collect();
+        self
+    }
+
+    /// What to do with a request that names something that cannot be an id.
+    ///
+    /// Defaults to [`OnInvalid::NotFound`].
+    pub fn on_invalid(mut self, on_invalid: OnInvalid) -> Self {
+        self.options.on_invalid = on_invalid;
+        self
+    }
+
+    /// How many refusals a second this process lets through to see whether they are right: the canary. A record that is
+    /// found is an alarm, and puts the filter out of use until it has been rebuilt: the guide's page
+    /// [`findings`](crate::guide::findings). A handler that answers 2xx for records that do not exist must not be audited.
+    ///
+    /// Defaults to 1; from 0, which audits nothing, to 10,000.
+    pub fn audits_per_second(mut self, audits: u32) -> Self {
+        self.settings.audits = audits;
+        self.bound("audits_per_second", audits, 0..=10_000)
     }
 }
 
@@ -236,13 +291,9 @@ fn tell_that_nobody_builds(filter: &str, store: &Store) {
 
 impl fmt::Debug for Builder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { settings, place, options, policy, problems, .. } = self;
-        f.debug_struct("Builder")
-            .field("settings", settings)
-            .field("place", place)
-            .field("options", options)
-            .field("policy", policy)
-            .field("problems", problems)
-            .finish_non_exhaustive()
+        let Self { settings, place, judged, .. } = self;
+        let mut shown = f.debug_struct("Builder");
+        shown.field("settings", settings).field("place", place).field("judged", judged);
+        shown.finish_non_exhaustive()
     }
 }

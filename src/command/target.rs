@@ -10,7 +10,7 @@ use crate::error::StoreError;
 use crate::extract::PathPattern;
 use crate::id::SecretKey;
 use crate::middleware::layer::BloomGuard;
-use crate::nulls::caching::NegativeCaching;
+use crate::nulls::rules::NegativeCaching;
 use crate::observe::state::GuardState;
 use crate::settings;
 use crate::store::link::access::Access;

@@ -24,7 +24,13 @@ impl Bucket {
     pub(crate) fn new(per_second: u32, burst: u32) -> Self {
         let interval = SECOND_NS.checked_div(per_second.into());
         let tolerance = interval.unwrap_or(0).saturating_mul(burst.saturating_sub(1).into());
-        Self { origin: Instant::now(), interval, tolerance, full_at: AtomicU64::new(0) }
+        Self { interval, tolerance, ..Self::every(Duration::ZERO) }
+    }
+
+    /// Returns a full bucket for one token, which takes this long to grow.
+    pub(crate) fn every(interval: Duration) -> Self {
+        let interval = Some(interval.as_nanos() as u64);
+        Self { origin: Instant::now(), interval, tolerance: 0, full_at: AtomicU64::new(0) }
     }
 
     /// Returns an empty bucket for one token.
@@ -48,7 +54,7 @@ impl Bucket {
     /// grown. One call may take more than the bucket ever holds.
     pub(crate) fn take_many(&self, now: Instant, tokens: u32) -> Result<(), Duration> {
         let Some(interval) = self.interval else { return Err(Duration::MAX) };
-        let now = self.nanos(now);
+        let now = nanos(self.origin, now);
         let cost = interval.saturating_mul(tokens.into());
         let taken = self.full_at.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |full_at| {
             let ahead = full_at.saturating_sub(now);
@@ -58,10 +64,31 @@ impl Bucket {
             Duration::from_nanos(full_at.saturating_sub(now).saturating_sub(self.tolerance))
         })
     }
+}
 
-    /// Nanoseconds since the origin: 584 years of them.
-    fn nanos(&self, now: Instant) -> u64 {
-        u64::try_from(now.saturating_duration_since(self.origin).as_nanos()).unwrap_or(u64::MAX)
+/// Returns the nanoseconds from one moment to another: 584 years of them at the most.
+pub(crate) fn nanos(from: Instant, to: Instant) -> u64 {
+    u64::try_from(to.saturating_duration_since(from).as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// Keeps log lines about what may happen a million times apart: counts events until it is time for a line again. The events behind a burst's last line are told of with the next burst; the
+/// counters have them at once.
+pub(crate) struct Throttle {
+    lines: Bucket,
+    untold: AtomicU64,
+}
+
+impl Throttle {
+    /// Returns a throttle that lets a line pass after each such pause.
+    pub(crate) fn new(pause: Duration) -> Self {
+        Self { lines: Bucket::every(pause), untold: AtomicU64::new(0) }
+    }
+
+    /// Counts an event; returns how many there are to tell of, if it is time to. Of several that come at once, one tells of all.
+    pub(crate) fn note(&self, now: Instant) -> Option<u64> {
+        self.untold.fetch_add(1, Ordering::Relaxed);
+        self.lines.take(now).ok()?;
+        Some(self.untold.swap(0, Ordering::Relaxed)).filter(|events| *events > 0)
     }
 }
 
@@ -119,5 +146,16 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_bucket_of_nothing_gives_nothing() {
         assert!(Bucket::new(0, 5).take(Instant::now() + Duration::from_secs(9)).is_err());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_line_tells_of_all_events_since_the_one_before() {
+        let throttle = Throttle::new(Duration::from_secs(60));
+        let begun = Instant::now();
+        assert_eq!(throttle.note(begun), Some(1));
+        for second in 1..60 {
+            assert_eq!(throttle.note(begun + Duration::from_secs(second)), None);
+        }
+        assert_eq!(throttle.note(begun + Duration::from_secs(60)), Some(60));
     }
 }

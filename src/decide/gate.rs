@@ -18,13 +18,15 @@ use tokio::time::Instant;
 
 use super::bucket::Bucket;
 use super::lane::{Lane, LaneState, Permit};
-use super::policy::{OnUnknown, Policy};
 use super::recent::{IdHash, IdHasher, RecentIds};
 use crate::id::{Id, KeyedDigest};
 use crate::mode::{Mode, SharedMode};
 use crate::refusal::Refusal;
+use crate::settings::{OnUnknown, Settings};
 use crate::verdict::{Doubt, Proof, Verdict};
 
+/// Ids remembered as found at the most, whatever the capacity: 16 MB.
+const MOST_FOUND: u64 = 1_000_000;
 /// For how long a record counts as found lately.
 const FOUND: Duration = Duration::from_secs(10 * 60);
 /// For how many lives of a null an id counts as missed lately: for longer than any null lasts, which is
@@ -55,23 +57,17 @@ pub(crate) struct Gate {
 
 #[derive(Debug)]
 pub(crate) enum Ruling {
-    Admit(Admission),
+    /// It passes, with a permit for the lane, if it needs one, until it is answered.
+    Admit {
+        why: Why,
+        permit: Option<Permit>,
+    },
     Refuse(Proof),
-    /// There is no room for it now.
+    /// There is no room for it now, and an id that needs the lane has this verdict.
     Busy {
         verdict: Verdict,
         retry_after: Duration,
     },
-}
-
-#[derive(Debug)]
-pub(crate) struct Admission {
-    /// Why it passes.
-    pub(crate) why: Why,
-    /// The verdict on an id that needs the lane, if there is one.
-    pub(crate) verdict: Verdict,
-    /// Its permit for the lane, until it is answered.
-    pub(crate) permit: Option<Permit>,
 }
 
 pub(crate) struct Subject {
@@ -103,8 +99,8 @@ pub(crate) enum Why {
     Sample(Proof),
     /// It would be refused in [`Mode::Enforce`].
     Shadow(Proof),
-    /// There would be no room for it in [`Mode::Enforce`].
-    ShadowBusy,
+    /// There would be no room for it in [`Mode::Enforce`], as an id that needs the lane has this verdict.
+    ShadowBusy(Verdict),
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -132,18 +128,18 @@ enum Row {
 }
 
 impl Gate {
-    pub(crate) fn new(policy: &Policy, fleet: Arc<SharedMode>) -> Self {
+    pub(crate) fn new(settings: &Settings, fleet: Arc<SharedMode>) -> Self {
         Self {
-            on_unknown: policy.on_unknown,
+            on_unknown: settings.on_unknown,
             mode: SharedMode::default(),
             fleet,
             built: AtomicBool::new(false),
             unbuilt: Mutex::default(),
             hasher: IdHasher::new(),
-            found: RecentIds::new(policy.found, FOUND),
-            missed: RecentIds::new(policy.missed, policy.null_ttl.mul_f64(MISSED_LIFE)),
-            lane: Lane::new(policy.lane),
-            sample: Bucket::empty(policy.audits),
+            found: RecentIds::new(settings.sizing.capacity.min(MOST_FOUND), FOUND),
+            missed: RecentIds::new(settings.missed, settings.null_ttl.mul_f64(MISSED_LIFE)),
+            lane: Lane::new(settings.lane_concurrency, settings.lane_per_second),
+            sample: Bucket::empty(settings.audits),
         }
     }
 
@@ -190,41 +186,41 @@ impl Gate {
     pub(crate) fn rule(&self, ids: &mut [Subject], unread: usize, now: Instant) -> Ruling {
         if let [Subject { known: Known::Unasked(why), row, .. }] = ids {
             *row = Row::Pass(*why);
-            return Ruling::Admit(Admission { why: *why, verdict: Verdict::Present, permit: None });
+            return Ruling::Admit { why: *why, permit: None };
         }
-        let mut rows = Tally {
-            why: Why::Found,
-            refused: 0,
-            proof: Proof::Filter,
-            limited: Ok(0),
-            verdict: Verdict::Present,
-        };
+        let mut rows = Tally::NONE;
         for of in &mut *ids {
             of.row = self.row(of.hash, of.known, now);
             rows.count(of.row);
         }
         let Tally { why, refused, proof, limited, verdict } = rows;
         let is_absent = refused > 0 && refused == ids.len() && unread == 0;
-        let room = limited.and_then(|limited| self.enter_lane(limited, now));
+        let room = limited.and_then(|ids| match ids {
+            0 => Ok(None),
+            ids => self.lane.enter(ids, now).map(Some),
+        });
+        let room = room.map_err(|wait| wait.clamp(RETRY.0, RETRY.1));
         // Or `Off` meanwhile: the look-up was under way.
         let is_milder = self.mode() != Mode::Enforce;
         let why = match &room {
             Ok(_) if !is_absent => why,
             Ok(_) if is_milder => Why::Shadow(proof),
             Ok(_) => return Ruling::Refuse(proof),
-            Err(_) if is_milder => Why::ShadowBusy,
+            Err(_) if is_milder => Why::ShadowBusy(verdict),
             Err(retry_after) => return Ruling::Busy { verdict, retry_after: *retry_after },
         };
         if is_milder {
             for of in ids {
                 of.row = match of.row {
                     Row::Refuse(proof) => Row::Pass(Why::Shadow(proof)),
-                    Row::Lane(..) | Row::Shed(_) if room.is_err() => Row::Pass(Why::ShadowBusy),
+                    Row::Lane(_, verdict) | Row::Shed(verdict) if room.is_err() => {
+                        Row::Pass(Why::ShadowBusy(verdict))
+                    }
                     row => row,
                 };
             }
         }
-        Ruling::Admit(Admission { why, verdict, permit: room.ok().flatten() })
+        Ruling::Admit { why, permit: room.ok().flatten() }
     }
 
     fn row(&self, id: IdHash, known: Known, now: Instant) -> Row {
@@ -232,7 +228,10 @@ impl Gate {
             Known::Unasked(why) => return Row::Pass(why),
             Known::Asked { verdict, is_copied, is_sampled } => (verdict, is_copied, is_sampled),
         };
-        self.note_built(verdict);
+        // A filter that settles answers, too.
+        if !matches!(verdict, Verdict::Unknown(doubt) if doubt != Doubt::Settling) {
+            self.built();
+        }
         match verdict {
             Verdict::Absent(proof) if is_sampled || self.sample.take(now).is_ok() => {
                 Row::Pass(Why::Sample(proof))
@@ -251,15 +250,6 @@ impl Gate {
                 OnUnknown::Shed => Row::Shed(verdict),
             },
         }
-    }
-
-    /// Enters the lane with the ids that need it, or says when the client should come again.
-    fn enter_lane(&self, ids: u32, now: Instant) -> Result<Option<Permit>, Duration> {
-        if ids == 0 {
-            return Ok(None);
-        }
-        let entered = self.lane.enter(ids, now);
-        entered.map(Some).map_err(|wait| wait.clamp(RETRY.0, RETRY.1))
     }
 
     /// The record was found. What was noted as found just now was taken from the missed with that.
@@ -324,13 +314,7 @@ impl Gate {
         }
     }
 
-    fn note_built(&self, verdict: Verdict) {
-        // A filter that settles answers, too.
-        if !matches!(verdict, Verdict::Unknown(doubt) if doubt != Doubt::Settling) {
-            self.built();
-        }
-    }
-
+    /// A filter has answered.
     pub(crate) fn built(&self) {
         if !self.built.load(Ordering::Relaxed) {
             self.built.store(true, Ordering::Relaxed);
@@ -349,17 +333,10 @@ impl Why {
         match self {
             Self::Found => 0,
             Self::Copied => 1,
-            Self::Present | Self::Shadow(_) | Self::ShadowBusy => 2,
+            Self::Present | Self::Shadow(_) | Self::ShadowBusy(_) => 2,
             Self::Unknown | Self::Unsettled => 3,
             Self::Sample(_) => 4,
         }
-    }
-}
-
-impl Known {
-    /// Returns what is known until the look-up has answered.
-    pub(crate) const fn unanswered(is_copied: bool) -> Self {
-        Self::Asked { verdict: Verdict::Unknown(Doubt::Timeout), is_copied, is_sampled: false }
     }
 }
 
@@ -398,6 +375,14 @@ struct Tally {
 }
 
 impl Tally {
+    const NONE: Self = Self {
+        why: Why::Found,
+        refused: 0,
+        proof: Proof::Filter,
+        limited: Ok(0),
+        verdict: Verdict::Present,
+    };
+
     fn count(&mut self, row: Row) {
         match row {
             Row::Pass(why) => self.weigh(why),

@@ -13,16 +13,9 @@ use crate::decide::bucket::Bucket;
 /// How long a client should stay away when the lane has no room but time would not help by itself.
 const FULL: Duration = Duration::from_secs(1);
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Width {
-    /// Requests in it at once, and in a burst.
-    pub(crate) concurrency: u32,
-    /// Ids that may enter it in a second.
-    pub(crate) per_second: u32,
-}
-
 pub(crate) struct Lane {
-    width: Width,
+    concurrency: u32,
+    per_second: u32,
     room: Arc<Semaphore>,
     bucket: Bucket,
     rejected: Mutex<LastMinute>,
@@ -65,10 +58,6 @@ const PARTS: usize = 6;
 const PART: Duration = Duration::from_secs(10);
 
 impl LastMinute {
-    fn new(now: Instant) -> Self {
-        Self { parts: [0; PARTS], since: now }
-    }
-
     /// Begins further parts, if it is time to.
     fn proceed(&mut self, now: Instant) -> &mut Self {
         let passed = now.saturating_duration_since(self.since).as_secs() / PART.as_secs();
@@ -86,42 +75,39 @@ impl LastMinute {
 pub(crate) type Permit = OwnedSemaphorePermit;
 
 impl Lane {
-    pub(crate) fn new(width: Width) -> Self {
-        let Width { concurrency, per_second } = width;
+    /// Returns a lane for so many requests at once, and in a burst, and for so many ids a second.
+    pub(crate) fn new(concurrency: u32, per_second: u32) -> Self {
         Self {
+            concurrency,
+            per_second,
             room: Arc::new(Semaphore::new(concurrency as usize)),
             bucket: Bucket::new(per_second, concurrency),
-            rejected: Mutex::new(LastMinute::new(Instant::now())),
-            width,
+            rejected: Mutex::new(LastMinute { parts: [0; PARTS], since: Instant::now() }),
         }
     }
 
     /// Enters with `ids` ids, or says when to come again. They take one place, and a token each. Never waits:
     /// a request that waits holds memory.
     pub(crate) fn enter(&self, ids: u32, now: Instant) -> Result<Permit, Duration> {
-        self.try_enter(ids, now).inspect_err(|_| {
+        // Room first: a lane that is full must not use up its tokens.
+        let permit = Arc::clone(&self.room).try_acquire_owned().map_err(|_| FULL);
+        let entered = permit.and_then(|permit| self.bucket.take_many(now, ids).map(|()| permit));
+        entered.inspect_err(|_| {
             let mut rejected = self.rejected.lock();
             rejected.proceed(now).parts[PARTS - 1] += 1;
         })
     }
 
     pub(crate) fn state(&self, now: Instant) -> LaneState {
-        let Width { concurrency, per_second } = self.width;
+        let concurrency = self.concurrency;
         let free = u32::try_from(self.room.available_permits()).unwrap_or(concurrency);
         let mut rejected = self.rejected.lock();
         LaneState {
             in_use: concurrency.saturating_sub(free).into(),
             width: concurrency.into(),
-            per_second: per_second.into(),
+            per_second: self.per_second.into(),
             rejected_last_minute: rejected.proceed(now).parts.iter().sum(),
         }
-    }
-
-    fn try_enter(&self, ids: u32, now: Instant) -> Result<Permit, Duration> {
-        // Room first: a lane that is full must not use up its tokens.
-        let permit = Arc::clone(&self.room).try_acquire_owned().map_err(|_| FULL)?;
-        self.bucket.take_many(now, ids)?;
-        Ok(permit)
     }
 }
 
@@ -129,11 +115,9 @@ impl Lane {
 mod tests {
     use super::*;
 
-    const WIDTH: Width = Width { concurrency: 2, per_second: 100 };
-
     #[tokio::test(start_paused = true)]
     async fn no_more_than_its_width_are_in_it_at_once() {
-        let lane = Lane::new(WIDTH);
+        let lane = Lane::new(2, 100);
         let now = Instant::now();
         let permits = [lane.enter(1, now).unwrap(), lane.enter(1, now).unwrap()];
         let later = now + Duration::from_secs(10);
@@ -144,7 +128,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn no_more_than_its_rate_enter_it() {
-        let lane = Lane::new(WIDTH);
+        let lane = Lane::new(2, 100);
         let began = Instant::now();
         let entered = (0..1_000)
             .filter(|ms| lane.enter(1, began + Duration::from_millis(*ms)).is_ok())
@@ -154,7 +138,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn it_tells_how_full_it_is_and_whom_it_rejected_in_the_last_minute() {
-        let lane = Lane::new(WIDTH);
+        let lane = Lane::new(2, 100);
         let began = Instant::now();
         let _places = [lane.enter(1, began).unwrap(), lane.enter(1, began).unwrap()];
         let at = |seconds| began + Duration::from_secs(seconds);
@@ -171,7 +155,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_full_lane_uses_up_no_tokens() {
-        let lane = Lane::new(WIDTH);
+        let lane = Lane::new(2, 100);
         let began = Instant::now();
         let permits = [lane.enter(1, began).unwrap(), lane.enter(1, began).unwrap()];
         let later = began + Duration::from_secs(1);

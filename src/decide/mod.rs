@@ -5,5 +5,4 @@
 pub(crate) mod bucket;
 pub(crate) mod gate;
 pub(crate) mod lane;
-pub(crate) mod policy;
 pub(crate) mod recent;

@@ -14,6 +14,7 @@ use std::time::Duration;
 use siphasher::sip::SipHasher13;
 use tokio::time::Instant;
 
+use super::bucket::nanos;
 use crate::id::Id;
 use crate::random;
 
@@ -120,31 +121,22 @@ impl RecentIds {
     pub(crate) fn note(&self, id: IdHash, now: Instant) -> bool {
         let now = self.tick(now);
         let line = self.line(id);
-        match line.of(id).next() {
-            Some((_, there)) if there & MET != 0 && age(there, now) == 0 => false,
-            Some((place, _)) => {
-                place.store(id.tag() | MET | now & TIME, Ordering::Relaxed);
-                true
-            }
-            None => {
-                line.take_in(id.tag() | MET | now & TIME, now);
-                true
-            }
+        let place = line.of(id).next();
+        let is_news = place.is_none_or(|(_, there)| there & MET == 0 || age(there, now) > 0);
+        if is_news {
+            line.write(place, id.tag() | MET | now & TIME, now);
         }
+        is_news
     }
 
-    /// Marks an id, which was not met.
+    /// Marks an id, which was not met. One that was met lately stays so.
     pub(crate) fn mark(&self, id: IdHash, now: Instant) {
         let now = self.tick(now);
         let line = self.line(id);
-        match line.of(id).next() {
-            // One that was met lately stays so.
-            Some((place, there)) => {
-                let met = if age(there, now) < TICKS { there & MET } else { 0 };
-                place.store(id.tag() | met | now & TIME, Ordering::Relaxed);
-            }
-            None => line.take_in(id.tag() | now & TIME, now),
-        }
+        let place = line.of(id).next();
+        let met =
+            place.filter(|(_, there)| age(*there, now) < TICKS).map_or(0, |(_, there)| there & MET);
+        line.write(place, id.tag() | met | now & TIME, now);
     }
 
     pub(crate) fn forget(&self, id: IdHash) {
@@ -156,8 +148,7 @@ impl RecentIds {
 
     /// The number of ticks so far, from 1 on.
     fn tick(&self, at: Instant) -> u64 {
-        let nanos = at.saturating_duration_since(self.origin).as_nanos();
-        u64::try_from(nanos).unwrap_or(u64::MAX) / self.tick + 1
+        nanos(self.origin, at) / self.tick + 1
     }
 
     fn line(&self, id: IdHash) -> &Line {
@@ -173,8 +164,11 @@ impl Line {
         places.filter(move |(_, there)| (there ^ id.tag()) >> (64 - TAG_BITS) == 0 && *there != 0)
     }
 
-    /// Puts a note in the place of the oldest.
-    fn take_in(&self, noted: u64, now: u64) {
+    /// Writes a note in the place of the id, or else of the oldest.
+    fn write(&self, place: Option<(&AtomicU64, u64)>, noted: u64, now: u64) {
+        if let Some((place, _)) = place {
+            return place.store(noted, Ordering::Relaxed);
+        }
         let mut oldest = (0, &self.places[noted as usize % PLACES], 0);
         for place in &self.places {
             let there = place.load(Ordering::Relaxed);

@@ -80,6 +80,11 @@ impl StoreError {
             "another call has set the mode of all processes, or redis is another than before";
         Self::given_up(Refusal::OVERTAKEN, reason)
     }
+
+    pub(crate) fn no_random(error: getrandom::Error) -> Self {
+        let reason = format!("the system's random source: {error}");
+        Self::Refused { doubt: Doubt::Refused(Refusal::OTHER), reason }
+    }
 }
 
 #[cfg(feature = "redis")]
@@ -122,15 +127,5 @@ impl StoreError {
 
     pub(crate) fn changing() -> Self {
         Self::GivenUp { doubt: Doubt::Suspect, reason: "the filter kept being replaced".to_owned() }
-    }
-}
-
-impl StoreError {
-    /// The system gives no random bytes.
-    pub(crate) fn no_random(error: getrandom::Error) -> Self {
-        Self::Refused {
-            doubt: Doubt::Refused(Refusal::OTHER),
-            reason: format!("the system's random source: {error}"),
-        }
     }
 }

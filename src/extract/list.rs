@@ -39,48 +39,7 @@ use crate::id::{Id, InvalidId};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// A guard has one extractor. For one filter behind both `/users/7` and `/users?ids=7,8`:
-///
-/// ```
-/// use bloom_guard::extract::{Extraction, IdExtractor, QueryList};
-/// use bloom_guard::{Id, InvalidId, PathPattern};
-/// use http::request::Parts;
-///
-/// struct Users {
-///     one: PathPattern<u64>,
-///     many: QueryList<u64>,
-/// }
-///
-/// impl IdExtractor for Users {
-///     fn extract(&self, parts: &Parts) -> Extraction {
-///         match self.one.extract(parts) {
-///             Extraction::Unguarded if parts.uri.path() == "/users" => self.many.extract(parts),
-///             found => found,
-///         }
-///     }
-///
-///     fn canonical(&self, text: &str) -> Result<Id, InvalidId> {
-///         self.one.canonical(text)
-///     }
-///
-///     fn is_ambiguous(&self) -> bool {
-///         self.one.is_ambiguous()
-///     }
-/// }
-///
-/// let users = Users {
-///     one: PathPattern::new("/users/{id}")?,
-///     many: QueryList::separated("ids", ','),
-/// };
-/// let extract = |target: &str| {
-///     let (parts, ()) = http::Request::get(target).body(()).expect("is valid").into_parts();
-///     users.extract(&parts)
-/// };
-/// assert_eq!(extract("/users/7?ids=8"), Extraction::Id(Id::new("7")?));
-/// assert_eq!(extract("/users?ids=7,8"), Extraction::Ids(vec![Id::new("7"), Id::new("8")]));
-/// assert_eq!(extract("/orders?ids=7,8"), Extraction::Unguarded);
-/// # Ok::<(), bloom_guard::BoxError>(())
-/// ```
+/// A guard has one extractor. [`IdExtractor`] has an example for one filter behind both `/users/zoe` and `/users?names=zoe,max`.
 pub struct QueryList<T = String> {
     key: Box<str>,
     separator: Option<char>,
@@ -100,15 +59,6 @@ impl<T> QueryList<T> {
     pub fn repeated(key: impl Into<Box<str>>) -> Self {
         Self { key: key.into(), separator: None, id: PhantomData }
     }
-
-    fn pieces(&self, parts: &Parts, mut piece: impl FnMut(&str)) {
-        let query = parts.uri.query().unwrap_or_default();
-        for (key, value) in form_urlencoded::parse(query.as_bytes()) {
-            if key == *self.key {
-                value.split(|letter| Some(letter) == self.separator).for_each(&mut piece);
-            }
-        }
-    }
 }
 
 impl<T> IdExtractor for QueryList<T>
@@ -116,15 +66,22 @@ where
     T: FromStr + fmt::Display + 'static,
 {
     fn extract(&self, parts: &Parts) -> Extraction {
-        let (mut ids, mut len, mut is_empty) = (Vec::new(), 0, true);
-        self.pieces(parts, |text| {
-            len += 1;
-            is_empty &= text.is_empty() && len == 1;
-            // The others are counted.
-            if len <= Id::MAX_LISTED {
-                ids.push(typed::canonical::<T>(text));
+        let query = parts.uri.query().unwrap_or_default();
+        let mut ids = Vec::new();
+        let mut len = 0;
+        let mut is_empty = true;
+        for (_, value) in
+            form_urlencoded::parse(query.as_bytes()).filter(|(key, _)| *key == *self.key)
+        {
+            for text in value.split(|letter| Some(letter) == self.separator) {
+                len += 1;
+                is_empty &= text.is_empty() && len == 1;
+                // The others are counted.
+                if len <= Id::MAX_LISTED {
+                    ids.push(typed::canonical::<T>(text));
+                }
             }
-        });
+        }
         match len {
             _ if is_empty => Extraction::Unguarded,
             0..=Id::MAX_LISTED => Extraction::Ids(ids),
@@ -143,34 +100,19 @@ impl<T> fmt::Debug for QueryList<T> {
     }
 }
 
-/// The ids that a request lists: at least one, each once, in the order of their bytes.
-pub(crate) struct IdList {
-    pub(crate) ids: Vec<Id>,
-    /// How many more are listed that are no ids.
-    pub(crate) unread: usize,
-}
-
-impl IdList {
-    /// Returns the list, if the request lists anything.
-    /// Fails where it is too long, or has no id: why the first is none.
-    pub(crate) fn new(listed: Vec<Result<Id, InvalidId>>) -> Result<Option<Self>, InvalidId> {
-        let len = listed.len();
-        if len > Id::MAX_LISTED {
-            return Err(InvalidId::TooMany { len });
-        }
-        let mut invalid = None;
-        let mut ids: Vec<Id> = listed
-            .into_iter()
-            .filter_map(|id| id.map_err(|reason| invalid = invalid.or(Some(reason))).ok())
-            .collect();
-        let unread = len - ids.len();
-        ids.sort_unstable();
-        ids.dedup();
-        match invalid {
-            Some(reason) if ids.is_empty() => Err(reason),
-            _ => Ok(Some(Self { ids, unread }).filter(|list| !list.ids.is_empty())),
-        }
+/// Returns the ids that a request lists, each once, in the order of their bytes, and how many more are listed that are no ids.
+/// Fails where the list is too long, or has no id: why the first is none.
+pub(crate) fn readable(listed: Vec<Result<Id, InvalidId>>) -> Result<(Vec<Id>, usize), InvalidId> {
+    let len = listed.len();
+    if len > Id::MAX_LISTED {
+        return Err(InvalidId::TooMany { len });
     }
+    let first = listed.first().and_then(|id| id.as_ref().err().copied());
+    let mut ids: Vec<Id> = listed.into_iter().flatten().collect();
+    let unread = len - ids.len();
+    ids.sort_unstable();
+    ids.dedup();
+    first.filter(|_| ids.is_empty()).map_or(Ok((ids, unread)), Err)
 }
 
 #[cfg(test)]
@@ -226,10 +168,10 @@ mod tests {
         let Extraction::Ids(listed) = separated::<u64>("/?ids=1,,+2") else { panic!("a list") };
         let malformed = Err(InvalidId::Malformed);
         assert_eq!(listed, [Id::new("1"), malformed.clone(), malformed]);
-        let list = IdList::new(listed).unwrap().unwrap();
-        assert_eq!((list.ids.len(), list.unread), (1, 2));
+        let (ids, unread) = readable(listed).unwrap();
+        assert_eq!((ids.len(), unread), (1, 2));
         let Extraction::Ids(listed) = separated::<u64>("/?ids=,") else { panic!("a list") };
-        assert_eq!(IdList::new(listed).err(), Some(InvalidId::Malformed));
+        assert_eq!(readable(listed).err(), Some(InvalidId::Malformed));
     }
 
     #[test]
@@ -238,14 +180,15 @@ mod tests {
         assert!(matches!(separated::<u64>(&target(100)), Extraction::Ids(ids) if ids.len() == 100));
         let too_many = InvalidId::TooMany { len: 101 };
         assert_eq!(separated::<u64>(&target(101)), Extraction::Invalid(too_many));
-        assert_eq!(IdList::new(vec![Id::new("7"); 101]).err(), Some(too_many));
+        assert_eq!(readable(vec![Id::new("7"); 101]).err(), Some(too_many));
         assert_eq!(too_many.to_string(), "list of 101 ids is longer than the limit of 100");
     }
 
     #[test]
     fn an_id_that_is_listed_twice_is_there_once() {
-        let list = IdList::new(["2", "1", "2"].map(Id::new).to_vec()).unwrap().unwrap();
-        assert_eq!(list.ids, ["1", "2"].map(|text| Id::new(text).unwrap()));
-        assert!(IdList::new(Vec::new()).unwrap().is_none());
+        let (ids, unread) = readable(["2", "1", "2"].map(Id::new).to_vec()).unwrap();
+        assert_eq!(ids, ["1", "2"].map(|text| Id::new(text).unwrap()));
+        assert_eq!(unread, 0);
+        assert!(readable(Vec::new()).unwrap().0.is_empty());
     }
 }

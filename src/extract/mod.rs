@@ -11,7 +11,6 @@ mod captures;
 mod header;
 mod list;
 mod path;
-mod pattern;
 mod query;
 mod typed;
 
@@ -23,10 +22,9 @@ use http::request::Parts;
 #[cfg(feature = "axum")]
 pub use self::captures::Captures;
 pub use self::header::Header;
-pub(crate) use self::list::IdList;
 pub use self::list::QueryList;
-pub use self::path::PathPattern;
-pub use self::pattern::PatternError;
+pub(crate) use self::list::readable;
+pub use self::path::{PathPattern, PatternError};
 pub use self::query::Query;
 
 use crate::id::{Id, InvalidId};
@@ -63,37 +61,53 @@ impl From<Result<Id, InvalidId>> for Extraction {
 /// around them:
 ///
 /// ```
-/// use bloom_guard::extract::{Extraction, IdExtractor};
+/// use bloom_guard::extract::{Extraction, IdExtractor, QueryList};
 /// use bloom_guard::{Id, InvalidId, PathPattern};
 /// use http::request::Parts;
 ///
-/// /// Names that the database compares without regard to case.
-/// struct AnyCase(PathPattern<String>);
+/// /// Names that the database compares without regard to case, in the path or listed in the query.
+/// struct Names {
+///     one: PathPattern<String>,
+///     many: QueryList<String>,
+/// }
 ///
 /// fn folded(id: &Id) -> Result<Id, InvalidId> {
 ///     Id::new(String::from_utf8_lossy(id.as_bytes()).to_lowercase())
 /// }
 ///
-/// impl IdExtractor for AnyCase {
+/// impl IdExtractor for Names {
 ///     fn extract(&self, parts: &Parts) -> Extraction {
-///         match self.0.extract(parts) {
+///         let found = match self.one.extract(parts) {
+///             Extraction::Unguarded if parts.uri.path() == "/users" => self.many.extract(parts),
+///             found => found,
+///         };
+///         match found {
 ///             Extraction::Id(id) => folded(&id).into(),
+///             Extraction::Ids(ids) => Extraction::Ids(ids.into_iter().map(|id| folded(&id?)).collect()),
 ///             other => other,
 ///         }
 ///     }
 ///
 ///     fn canonical(&self, text: &str) -> Result<Id, InvalidId> {
-///         folded(&self.0.canonical(text)?)
+///         folded(&self.one.canonical(text)?)
 ///     }
 ///
 ///     fn is_ambiguous(&self) -> bool {
-///         self.0.is_ambiguous()
+///         self.one.is_ambiguous()
 ///     }
 /// }
 ///
-/// let names = AnyCase(PathPattern::new("/users/{name}")?);
-/// let (request, ()) = http::Request::get("/users/Zo%C3%8B").body(())?.into_parts();
-/// assert_eq!(names.extract(&request), Extraction::Id(Id::new("zoë")?));
+/// let names = Names {
+///     one: PathPattern::new("/users/{name}")?,
+///     many: QueryList::separated("names", ','),
+/// };
+/// let extract = |target: &str| {
+///     let (request, ()) = http::Request::get(target).body(()).expect("is valid").into_parts();
+///     names.extract(&request)
+/// };
+/// assert_eq!(extract("/users/Zo%C3%8B?names=Max"), Extraction::Id(Id::new("zoë")?));
+/// assert_eq!(extract("/users?names=Zoe,MAX"), Extraction::Ids(vec![Id::new("zoe"), Id::new("max")]));
+/// assert_eq!(extract("/orders?names=Zoe"), Extraction::Unguarded);
 /// assert_eq!(names.canonical("ZOË")?, Id::new("zoë")?);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```

@@ -8,7 +8,6 @@ use std::str::FromStr;
 use http::request::Parts;
 use percent_encoding::percent_decode_str;
 
-use super::pattern::{PatternError, captures, insert, named, only};
 use super::{Extraction, IdExtractor, typed};
 use crate::id::{Id, InvalidId};
 
@@ -43,7 +42,8 @@ use crate::id::{Id, InvalidId};
 /// The path is the request's as it arrives at the guard. A guard inside a router that is nested at
 /// `/api` sees the path without `/api`; one around the whole application sees it with.
 pub struct PathPattern<T = String> {
-    router: matchit::Router<Route>,
+    /// The capture that is the id; none where the application has a route of its own.
+    router: matchit::Router<Option<Box<str>>>,
     /// What stands before the id where there is one pattern only and its last segment is the id. The
     /// matcher would say the same.
     prefix: Option<Box<str>>,
@@ -51,14 +51,6 @@ pub struct PathPattern<T = String> {
     /// A pattern has other captures beside the id's, or there are several patterns.
     ambiguous: bool,
     id: PhantomData<fn() -> T>,
-}
-
-#[derive(Debug)]
-enum Route {
-    /// The capture of this name is the id.
-    Guarded(Box<str>),
-    /// The application has a route of its own here.
-    Open,
 }
 
 impl<T> PathPattern<T> {
@@ -70,8 +62,8 @@ impl<T> PathPattern<T> {
     /// When the pattern does not begin with `/`, has no capture or several, or is none to the
     /// matcher.
     pub fn new(pattern: &str) -> Result<Self, PatternError> {
-        let capture = only(pattern, captures(pattern)?)?;
-        Self::capture(pattern, &capture)
+        let captures = captures(pattern)?;
+        Self::over(pattern, chosen(pattern, &captures, None)?, false)
     }
 
     /// Creates an extractor for a pattern with several captures, of which the one named `name` is
@@ -86,16 +78,19 @@ impl<T> PathPattern<T> {
     /// the matcher.
     pub fn capture(pattern: &str, name: &str) -> Result<Self, PatternError> {
         let captures = captures(pattern)?;
-        let capture = named(pattern, &captures, name)?;
+        Self::over(pattern, chosen(pattern, &captures, Some(name))?, captures.len() > 1)
+    }
+
+    fn over(pattern: &str, capture: &str, ambiguous: bool) -> Result<Self, PatternError> {
         let mut new = Self {
             router: matchit::Router::new(),
             prefix: None,
-            capture: name.into(),
-            ambiguous: captures.len() > 1,
+            capture: capture.into(),
+            ambiguous,
             id: PhantomData,
         };
-        new.insert(pattern, Route::Guarded(capture))?;
-        new.prefix = prefix(pattern, name).map(Box::from);
+        new.insert(pattern, Some(capture.into()))?;
+        new.prefix = self::prefix(pattern, capture).map(Box::from);
         Ok(new)
     }
 
@@ -107,12 +102,9 @@ impl<T> PathPattern<T> {
     /// As for [`new`](Self::new), and when the matcher cannot tell the pattern from an earlier one.
     pub fn or(mut self, pattern: &str) -> Result<Self, PatternError> {
         let captures = captures(pattern)?;
-        let capture = if captures.contains(&self.capture) {
-            named(pattern, &captures, &self.capture)?
-        } else {
-            only(pattern, captures)?
-        };
-        self.insert(pattern, Route::Guarded(capture))?;
+        let name = captures.contains(&self.capture).then_some(&*self.capture);
+        let capture = chosen(pattern, &captures, name)?;
+        self.insert(pattern, Some(capture.into()))?;
         self.ambiguous = true;
         Ok(self)
     }
@@ -125,13 +117,13 @@ impl<T> PathPattern<T> {
     ///
     /// When the route does not begin with `/`, is none to the matcher, or is one of the patterns.
     pub fn except(mut self, route: &str) -> Result<Self, PatternError> {
-        self.insert(route, Route::Open)?;
+        self.insert(route, None)?;
         Ok(self)
     }
 
-    fn insert(&mut self, pattern: &str, route: Route) -> Result<(), PatternError> {
+    fn insert(&mut self, pattern: &str, id: Option<Box<str>>) -> Result<(), PatternError> {
         self.prefix = None;
-        insert(&mut self.router, pattern, route)
+        insert(&mut self.router, pattern, id)
     }
 
     /// Returns the id as the path has it, if the path is guarded.
@@ -140,8 +132,7 @@ impl<T> PathPattern<T> {
             return path.strip_prefix(&**prefix).filter(|id| !id.is_empty() && !id.contains('/'));
         }
         let found = self.router.at(path).ok()?;
-        let Route::Guarded(capture) = found.value else { return None };
-        found.params.get(capture)
+        found.params.get(found.value.as_ref()?)
     }
 }
 
@@ -190,12 +181,66 @@ fn decoded(raw: &str) -> Result<Cow<'_, str>, InvalidId> {
     percent_decode_str(raw).decode_utf8().map_err(|_| InvalidId::NotText)
 }
 
+/// Returns the names of a pattern's captures, from left to right.
+fn captures(pattern: &str) -> Result<Vec<Box<str>>, PatternError> {
+    let mut router = matchit::Router::new();
+    insert(&mut router, pattern, ())?;
+    // A pattern matches itself, read as a path: `{id}` is a segment like any other. So the matcher
+    // tells the names, and its syntax is parsed in one place only.
+    let itself = pattern.replace("{{", "{").replace("}}", "}");
+    let found = router.at(&itself);
+    Ok(found.iter().flat_map(|found| found.params.iter()).map(|(name, _)| name.into()).collect())
+}
+
+/// Returns the capture that is the id: the one of this name, or else the only one.
+fn chosen<'a>(
+    pattern: &str,
+    captures: &'a [Box<str>],
+    name: Option<&str>,
+) -> Result<&'a str, PatternError> {
+    let mut fitting = captures.iter().filter(|capture| name.is_none_or(|name| ***capture == *name));
+    let problem = match (fitting.next(), fitting.next(), name) {
+        (Some(capture), None, _) => return Ok(capture),
+        (None, _, None) => "has no capture like `{id}`".to_owned(),
+        (None, _, Some(name)) => format!("has no capture `{name}`"),
+        (Some(_), Some(_), None) => "has several captures and none is chosen".to_owned(),
+        (Some(_), Some(_), Some(name)) => format!("has more than one capture `{name}`"),
+    };
+    Err(PatternError::new(pattern, problem))
+}
+
+fn insert<V>(router: &mut matchit::Router<V>, pattern: &str, value: V) -> Result<(), PatternError> {
+    if !pattern.starts_with('/') {
+        return Err(PatternError::new(pattern, "does not begin with `/`"));
+    }
+    // The matcher panics at its 26th capture.
+    if pattern.matches('{').count() > 25 {
+        return Err(PatternError::new(pattern, "has more than 25 captures"));
+    }
+    router.insert(pattern, value).map_err(|refused| {
+        PatternError::new(pattern, format!("is not accepted by the path matcher: {refused}"))
+    })
+}
+
+/// Why a text is not a [`PathPattern`](crate::PathPattern).
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("path pattern `{pattern}` {problem}")]
+pub struct PatternError {
+    pattern: Box<str>,
+    problem: Box<str>,
+}
+
+impl PatternError {
+    fn new(pattern: &str, problem: impl Into<Box<str>>) -> Self {
+        Self { pattern: pattern.into(), problem: problem.into() }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use http::{Request, Uri};
 
     use super::*;
-    use crate::extract::pattern::Problem;
 
     fn extract<T>(pattern: &PathPattern<T>, target: &str) -> Extraction
     where
@@ -209,8 +254,10 @@ mod tests {
         Extraction::Id(Id::new(text).unwrap())
     }
 
-    fn problem<T>(pattern: Result<PathPattern<T>, PatternError>) -> Problem {
-        pattern.unwrap_err().problem
+    #[track_caller]
+    fn refused<T>(pattern: Result<PathPattern<T>, PatternError>, why: &str) {
+        let told = pattern.unwrap_err().to_string();
+        assert!(told.contains(why), "{told}");
     }
 
     #[test]
@@ -294,7 +341,7 @@ mod tests {
         for target in ["/acme/users/7", "/v2/eu/people/07", "/u/%37"] {
             assert_eq!(extract(&users, target), id("7"), "{target}");
         }
-        assert_eq!(problem(users.or("/w/{a}/{b}")), Problem::Undecided);
+        refused(users.or("/w/{a}/{b}"), "has several captures and none is chosen");
     }
 
     #[test]
@@ -319,27 +366,17 @@ mod tests {
     #[test]
     fn a_pattern_that_cannot_work_is_an_error() {
         let new = PathPattern::<u64>::new;
-        assert_eq!(problem(new("users/{id}")), Problem::NotAbsolute);
-        assert_eq!(problem(new("")), Problem::NotAbsolute);
-        assert_eq!(problem(new("/users/:id")), Problem::NoCapture);
-        assert_eq!(problem(new("/users/{{id}}")), Problem::NoCapture);
-        assert_eq!(problem(new("/{a}/{b}")), Problem::Undecided);
-        assert_eq!(problem(new(&"/{a}".repeat(26))), Problem::TooManyCaptures);
-        assert_eq!(
-            problem(PathPattern::<u64>::capture("/{a}/{b}", "c")),
-            Problem::Unknown("c".into())
-        );
-        assert_eq!(
-            problem(PathPattern::<u64>::capture("/{a}/{a}", "a")),
-            Problem::Repeated("a".into())
-        );
-        assert_eq!(problem(new("/users/{id}").unwrap().except("users/me")), Problem::NotAbsolute);
-
-        let refused = new("/users/{id").unwrap_err();
-        assert!(refused.to_string().contains("`/users/{id`"));
-        assert!(refused.to_string().contains("matcher: "), "{refused}");
-        let twice = new("/users/{id}").unwrap().or("/users/{user}");
-        assert!(twice.unwrap_err().to_string().contains("matcher: "));
+        refused(new("users/{id}"), "does not begin with `/`");
+        refused(new(""), "does not begin with `/`");
+        refused(new("/users/:id"), "has no capture like `{id}`");
+        refused(new("/users/{{id}}"), "has no capture like `{id}`");
+        refused(new("/{a}/{b}"), "has several captures and none is chosen");
+        refused(new(&"/{a}".repeat(26)), "has more than 25 captures");
+        refused(PathPattern::<u64>::capture("/{a}/{b}", "c"), "has no capture `c`");
+        refused(PathPattern::<u64>::capture("/{a}/{a}", "a"), "has more than one capture `a`");
+        refused(new("/users/{id}").unwrap().except("users/me"), "does not begin with `/`");
+        refused(new("/users/{id"), "`/users/{id` is not accepted by the path matcher: ");
+        refused(new("/users/{id}").unwrap().or("/users/{user}"), "matcher: ");
     }
 
     #[test]

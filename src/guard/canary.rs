@@ -11,12 +11,12 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use super::finding::{Finding, Untaken};
+use super::finding::Untaken;
 use super::served::Served;
+use crate::decide::bucket::Throttle;
 use crate::filter::Generation;
 use crate::id::Id;
 use crate::observe::metrics::Metrics;
-use crate::observe::throttle::Throttle;
 use crate::store::{Distrusted, Lookup, Store};
 use crate::verdict::{Doubt, Proof, Verdict};
 
@@ -34,7 +34,7 @@ pub(crate) struct Findings {
     pub(super) served: Served,
     arrived: Notify,
     /// Those that turned out to be alarms.
-    untaken: Untaken,
+    pub(crate) untaken: Untaken,
     alarms: Throttle,
     /// Lines about records that a filter lacked while it settled.
     unsettled: Throttle,
@@ -46,15 +46,10 @@ impl Findings {
             waiting: Mutex::default(),
             served: Served::new(audits),
             arrived: Notify::new(),
-            untaken: Untaken::new(),
+            untaken: Untaken::default(),
             alarms: Throttle::new(PAUSE),
             unsettled: Throttle::new(UNSETTLED_PAUSE),
         }
-    }
-
-    /// Waits for the next one that the application has not taken.
-    pub(crate) async fn next(&self) -> Finding {
-        self.untaken.next().await
     }
 
     /// Reports one; says whether there was room for it.
@@ -99,8 +94,8 @@ impl Findings {
         let Lookup { verdict, claim, .. } = store.look_up(&id).await;
         match verdict {
             Verdict::Absent(proof) => {
-                metrics.false_negatives.add(1);
                 self.raise(proof, store.is_shared());
+                return self.mend(store, metrics, id, claim.generation, proof).await;
             }
             Verdict::Unknown(Doubt::Settling) => {
                 metrics.found_unsettled.add(1);
@@ -111,18 +106,26 @@ impl Findings {
         }
         // Whatever the answer is now, the record is there: an insert costs nothing and mends what it can.
         add(store, &id).await;
-        // A false null is mended by the insert; a filter without one id may be without others.
-        if verdict == Verdict::Absent(Proof::Filter)
-            && let Some(generation) = claim.generation
-        {
-            distrust(store, &id, generation).await;
-        }
-        if let Verdict::Absent(proof) = verdict {
-            self.untaken.push(id, claim.generation, proof);
-        }
     }
 
-    /// Looks an id up that is served.
+    /// Inserts an id that was held absent, and tells the application.
+    async fn mend(
+        &self,
+        store: &Store,
+        metrics: &Metrics,
+        id: Id,
+        generation: Option<Generation>,
+        proof: Proof,
+    ) {
+        metrics.false_negatives.add(1);
+        add(store, &id).await;
+        // A false null is mended by the insert; a filter without one id may be without others.
+        if let (Proof::Filter, Some(generation)) = (proof, generation) {
+            distrust(store, &id, generation).await;
+        }
+        self.untaken.push(id, generation, proof);
+    }
+
     async fn weigh(&self, store: &Store, metrics: &Metrics, id: Id) {
         let found = store.look_up(&id).await;
         let missing = self.served.weigh(id, &found, Instant::now());
@@ -135,10 +138,7 @@ impl Findings {
             );
         }
         for (id, generation) in missing {
-            metrics.false_negatives.add(1);
-            add(store, &id).await;
-            distrust(store, &id, generation).await;
-            self.untaken.push(id, Some(generation), Proof::Filter);
+            self.mend(store, metrics, id, Some(generation), Proof::Filter).await;
         }
     }
 

@@ -68,35 +68,28 @@ pub struct Finding {
 }
 
 /// The findings that the application has not taken yet.
-pub(super) struct Untaken {
-    queue: Mutex<Queue>,
+#[derive(Default)]
+pub(crate) struct Untaken {
+    queue: Mutex<VecDeque<Finding>>,
     arrived: Notify,
 }
 
-#[derive(Default)]
-struct Queue {
-    findings: VecDeque<Finding>,
-    /// How many were dropped since one was taken.
-    dropped: u64,
-}
-
 impl Untaken {
-    pub(super) fn new() -> Self {
-        Self { queue: Mutex::default(), arrived: Notify::new() }
-    }
-
-    /// Adds one; the oldest makes room for it.
+    /// Adds one; the oldest makes room for it, and the next oldest says so.
     pub(super) fn push(&self, id: Id, generation: Option<Generation>, proof: Proof) {
         let mut queue = self.queue.lock();
-        if queue.findings.len() >= ROOM {
-            queue.findings.pop_front();
-            queue.dropped += 1;
+        if queue.len() >= ROOM
+            && let Some(oldest) = queue.pop_front()
+            && let Some(next) = queue.front_mut()
+        {
+            next.dropped_before = oldest.dropped_before + 1;
         }
-        queue.findings.push_back(Finding { id, generation, proof, dropped_before: 0 });
+        queue.push_back(Finding { id, generation, proof, dropped_before: 0 });
         self.arrived.notify_one();
     }
 
-    pub(super) async fn next(&self) -> Finding {
+    /// Waits for the next one, and takes it.
+    pub(crate) async fn next(&self) -> Finding {
         loop {
             if let Some(finding) = self.take() {
                 return finding;
@@ -107,12 +100,12 @@ impl Untaken {
 
     fn take(&self) -> Option<Finding> {
         let mut queue = self.queue.lock();
-        let finding = queue.findings.pop_front()?;
+        let finding = queue.pop_front()?;
         // Of several that wait, one is woken by each.
-        if !queue.findings.is_empty() {
+        if !queue.is_empty() {
             self.arrived.notify_one();
         }
-        Some(Finding { dropped_before: std::mem::take(&mut queue.dropped), ..finding })
+        Some(finding)
     }
 }
 
@@ -126,7 +119,7 @@ mod tests {
 
     #[tokio::test]
     async fn the_oldest_are_dropped_and_counted() {
-        let untaken = Untaken::new();
+        let untaken = Untaken::default();
         for n in 0..ROOM + 3 {
             push(&untaken, n);
         }
@@ -140,7 +133,7 @@ mod tests {
 
     #[tokio::test]
     async fn all_that_wait_get_one_each() {
-        let untaken = Untaken::new();
+        let untaken = Untaken::default();
         let both = async { tokio::join!(untaken.next(), untaken.next()) };
         let pushes = async {
             tokio::task::yield_now().await;

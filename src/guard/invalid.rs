@@ -9,12 +9,11 @@ use std::time::Duration;
 use http::StatusCode;
 use tokio::time::Instant;
 
-use crate::decide::bucket::Bucket;
+use crate::decide::bucket::{Bucket, Throttle};
 use crate::extract::Extraction;
 use crate::id::InvalidId;
 use crate::nulls::rules::is_found;
 use crate::observe::metrics::Metrics;
-use crate::observe::throttle::Throttle;
 
 /// The least time between two alarms in the log; all are counted.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -28,12 +27,10 @@ pub(crate) struct InvalidCanary {
 }
 
 impl InvalidCanary {
-    /// Lets `per_second` of them through.
     pub(super) fn new(per_second: u32) -> Self {
         Self { sample: Bucket::empty(per_second), alarms: Throttle::new(PAUSE) }
     }
 
-    /// Whether to let this refusal through.
     pub(crate) fn takes(&self) -> bool {
         self.sample.take(Instant::now()).is_ok()
     }

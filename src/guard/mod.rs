@@ -22,9 +22,8 @@ use self::invalid::{InvalidCanary, NoIdAlarm};
 use self::options::Options;
 use self::removed::Removed;
 use crate::background::persist;
-use crate::decide::bucket::Bucket;
+use crate::decide::bucket::{Bucket, Throttle};
 use crate::decide::gate::{Gate, Known, Ruling, Subject, Why};
-use crate::decide::policy::Policy;
 use crate::decide::recent::IdHash;
 use crate::error::StoreError;
 use crate::extract::IdExtractor;
@@ -36,12 +35,11 @@ use crate::nulls::scope::Scope;
 use crate::observe::gauges::Gauges;
 use crate::observe::metrics::Metrics;
 use crate::observe::state::GuardState;
-use crate::observe::throttle::Throttle;
 use crate::random;
 use crate::rebuild::{ErasedSource, Rebuilder, Schedule};
 use crate::settings::Settings;
 use crate::store::{Answer, Lookup, NewNull, NullClaim, Remembered, Store};
-use crate::verdict::{Proof, Verdict};
+use crate::verdict::{Doubt, Proof, Verdict};
 
 /// The least time between two lines about requests that are answered 503.
 const BUSY_PAUSE: Duration = Duration::from_secs(60);
@@ -73,7 +71,6 @@ pub(crate) struct Guard {
     #[cfg(feature = "metrics")]
     gauges: Gauges,
     busy: Throttle,
-    /// Lines about refusals.
     told: Throttle,
     null_writes: Bucket,
     removals: Bucket,
@@ -87,7 +84,6 @@ impl Guard {
         extractor: Arc<dyn IdExtractor>,
         source: Option<(Schedule, Arc<dyn ErasedSource>)>,
         settings: &Settings,
-        policy: &Policy,
         options: Options,
     ) -> Self {
         let store = Arc::new(store);
@@ -102,9 +98,9 @@ impl Guard {
             extractor,
             options,
             rebuilder: Arc::new(rebuilder),
-            gate: Gate::new(policy, store.fleet_mode()),
-            findings: Findings::new(policy.audits),
-            invalid: InvalidCanary::new(policy.audits),
+            gate: Gate::new(settings, store.fleet_mode()),
+            findings: Findings::new(settings.audits),
+            invalid: InvalidCanary::new(settings.audits),
             no_id: NoIdAlarm::default(),
             #[cfg(feature = "metrics")]
             gauges: Gauges::new(&metrics.filter),
@@ -125,7 +121,9 @@ impl Guard {
 
     pub(crate) fn spawn(self: &Arc<Self>, tasks: &mut JoinSet<()>) {
         let name = self.name();
-        persist(tasks, name, "canary", self, Self::look_into_findings);
+        persist(tasks, name, "canary", self, |guard| async move {
+            guard.findings.look_into(&guard.store, &guard.metrics).await;
+        });
         persist(tasks, name, "state", self, Self::watch);
         if self.rebuilder.has_source() {
             persist(tasks, name, "rebuild", &self.rebuilder, Rebuilder::run);
@@ -143,7 +141,11 @@ impl Guard {
         let (digest, copied) = self.store.copied(&id);
         let known = match copied.filter(|copied| self.gate.is_trusted(hash, copied.at, now)) {
             Some(copied) if copied.of_live => Known::Unasked(Why::Copied),
-            copied => Known::unanswered(copied.is_some()),
+            copied => Known::Asked {
+                verdict: Verdict::Unknown(Doubt::Timeout),
+                is_copied: copied.is_some(),
+                is_sampled: false,
+            },
         };
         Subject::new(id, hash, digest, known)
     }
@@ -166,16 +168,14 @@ impl Guard {
     pub(crate) fn rule(&self, ids: &mut [Subject], unread: usize, now: Instant) -> Ruling {
         let ruling = self.gate.rule(ids, unread, now);
         match &ruling {
-            Ruling::Admit(admission) => {
-                self.count_admission(admission.why, admission.verdict, now);
-            }
+            Ruling::Admit { why, .. } => self.count_admission(*why, now),
             Ruling::Refuse(_) => self.metrics.refused.add(1),
             Ruling::Busy { verdict, .. } => self.count_busy(*verdict, now),
         }
         ruling
     }
 
-    fn count_admission(&self, why: Why, verdict: Verdict, now: Instant) {
+    fn count_admission(&self, why: Why, now: Instant) {
         self.metrics.admitted.add(1);
         match why {
             Why::Present => {}
@@ -184,7 +184,7 @@ impl Guard {
             Why::Unknown | Why::Unsettled => self.metrics.admitted_unknown.add(1),
             Why::Sample(_) => self.metrics.audits.add(1),
             Why::Shadow(_) => self.metrics.shadowed.add(1),
-            Why::ShadowBusy => self.count_busy(verdict, now),
+            Why::ShadowBusy(verdict) => self.count_busy(verdict, now),
         }
     }
 
@@ -233,7 +233,7 @@ impl Guard {
                 }
             }
             // The look-up has said that the filter holds it, or that there is none; so does a copy of the live one.
-            Why::Copied | Why::Present | Why::Unknown | Why::ShadowBusy => {}
+            Why::Copied | Why::Present | Why::Unknown | Why::ShadowBusy(_) => {}
         }
     }
 
@@ -264,16 +264,11 @@ impl Guard {
         remembered.map(move |remembered| metrics.null(remembered))
     }
 
-    /// An admitted request ended without an answer that tells of the record.
-    pub(crate) fn not_answered(&self, hash: IdHash) {
-        self.gate.not_answered(hash, Instant::now());
-    }
-
     pub(crate) async fn insert(&self, ids: Vec<Id>) -> Result<(), StoreError> {
         let count = ids.len() as u64;
         let begun = Instant::now();
         let outcome = self.store.add(ids.clone()).await;
-        self.metrics.insert(count, &outcome, begun);
+        self.metrics.insert(count, outcome.as_ref().copied(), begun);
         if outcome.is_ok() {
             ids.iter().for_each(|id| self.gate.inserted(id));
         }
@@ -292,11 +287,6 @@ impl Guard {
             Remembered::Stored => Removed::Remembered,
             Remembered::Created | Remembered::Late | Remembered::Failed => Removed::Withheld,
         })
-    }
-
-    /// Looks into what was found although it was held absent, for as long as it is polled.
-    pub(crate) async fn look_into_findings(self: Arc<Self>) {
-        self.findings.look_into(&self.store, &self.metrics).await;
     }
 
     /// Checks an id of its own, to see whether checks succeed.

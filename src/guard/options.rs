@@ -5,8 +5,7 @@ use smallvec::SmallVec;
 
 use crate::extract::IdExtractor;
 use crate::id::InvalidId;
-use crate::nulls::caching::NegativeCaching;
-use crate::nulls::rules::NullRules;
+use crate::nulls::rules::NegativeCaching;
 
 /// What to do with a request that names something that cannot be an id.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -37,21 +36,19 @@ impl OnInvalid {
     }
 }
 
-/// The application's choices at the HTTP edge.
 #[derive(Debug, Clone)]
 pub(crate) struct Options {
     pub(crate) methods: SmallVec<[Method; 2]>,
     pub(crate) on_invalid: OnInvalid,
-    pub(crate) nulls: NullRules,
+    pub(crate) nulls: NegativeCaching,
 }
 
 impl Options {
-    /// Returns the defaults beside this extractor.
     pub(crate) fn for_extractor(extractor: &dyn IdExtractor) -> Self {
         Self {
             methods: SmallVec::from_buf([Method::GET, Method::HEAD]),
             on_invalid: OnInvalid::default(),
-            nulls: NegativeCaching::new().rules(extractor.is_ambiguous()),
+            nulls: NegativeCaching::new().behind(extractor.is_ambiguous()),
         }
     }
 }

@@ -11,7 +11,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-use crate::decide::bucket::Bucket;
+use crate::decide::bucket::{Bucket, nanos};
 use crate::filter::Generation;
 use crate::id::Id;
 use crate::store::Lookup;
@@ -25,7 +25,6 @@ const MINUTE: Duration = Duration::from_secs(60);
 /// a table of which a tenth was deleted, one filter in 6,000 is taken for another table's.
 const MARGIN: usize = 4;
 
-/// The ids that are served and looked up.
 pub(super) struct Served {
     origin: Instant,
     /// The newest filter that a look-up of this process has shown.
@@ -63,7 +62,7 @@ impl Served {
             return false;
         }
         let mut tally = self.tally.lock();
-        self.seen.store(self.nanos(now), Ordering::SeqCst);
+        self.seen.store(nanos(self.origin, now), Ordering::SeqCst);
         self.newest.fetch_max(generation, Ordering::SeqCst);
         self.look_ups.fill();
         *tally = Tally::default();
@@ -72,7 +71,7 @@ impl Served {
 
     /// Takes in an id that was served to a request of this moment; says whether it is to be looked up.
     pub(super) fn note(&self, id: &Id, asked: Instant, now: Instant) -> bool {
-        let is_newer = self.nanos(asked) > self.seen.load(Ordering::SeqCst);
+        let is_newer = nanos(self.origin, asked) > self.seen.load(Ordering::SeqCst);
         if !is_newer || self.look_ups.take(now).is_err() {
             return false;
         }
@@ -111,11 +110,6 @@ impl Served {
             return Vec::new();
         }
         mem::take(missing).into_iter().map(|(_, id, generation)| (id, generation)).collect()
-    }
-
-    fn nanos(&self, at: Instant) -> u64 {
-        let since = at.saturating_duration_since(self.origin).as_nanos();
-        u64::try_from(since).unwrap_or(u64::MAX)
     }
 }
 

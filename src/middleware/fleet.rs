@@ -10,7 +10,7 @@ use super::layer::BloomGuard;
 use crate::background;
 use crate::error::{RebuildError, StoreError};
 use crate::mode::Mode;
-use crate::rebuild::Shrinking;
+use crate::rebuild::Cause;
 use crate::store::{Condition, FleetChange, RebuildReport, RebuildStatus};
 use crate::verdict::Doubt;
 
@@ -96,7 +96,7 @@ impl BloomGuard {
         sleep(seen.longest_transaction).await;
         let after = store.view_fleet().await.map_err(RebuildError::from)?;
         let report = loop {
-            match self.rebuild(Shrinking::Refused).await {
+            match self.rebuild(Cause::ByHand).await {
                 // One that began before now may lack what has become visible since.
                 Err(error) if matches!(*error, RebuildError::Busy) => sleep(BUSY_WAIT).await,
                 ended => break ended?,
@@ -116,7 +116,7 @@ impl BloomGuard {
     /// [`RebuildError::Busy`] when another process is rebuilding, [`RebuildError::GivenUp`] after 105 minutes,
     /// [`RebuildError::Shrunk`] and [`RebuildError::Empty`] when the source gave suspiciously few ids.
     pub async fn rebuild_now(&self) -> Result<RebuildReport, Arc<RebuildError>> {
-        self.rebuild(Shrinking::Refused).await
+        self.rebuild(Cause::ByHand).await
     }
 
     /// Rebuilds the filter now, and takes it even if it has far fewer ids than the one before, or none:
@@ -127,7 +127,7 @@ impl BloomGuard {
     ///
     /// Why no new filter went live; the one that was live still is.
     pub async fn rebuild_accepting_loss(&self) -> Result<RebuildReport, Arc<RebuildError>> {
-        self.rebuild(Shrinking::Accepted).await
+        self.rebuild(Cause::AcceptingLoss).await
     }
 
     /// Has a process of the filter that has a [source](crate::Builder::rebuild) rebuild it, whatever its schedule says. This one
@@ -147,8 +147,9 @@ impl BloomGuard {
         self.guard.rebuilder.status()
     }
 
-    async fn rebuild(&self, shrinking: Shrinking) -> Result<RebuildReport, Arc<RebuildError>> {
+    async fn rebuild(&self, cause: Cause) -> Result<RebuildReport, Arc<RebuildError>> {
         let guard = self.start();
-        guard.rebuilder.rebuild(shrinking).instrument(background::span(guard.name())).await
+        let rebuild = guard.rebuilder.rebuild(cause, i64::MAX);
+        rebuild.instrument(background::span(guard.name())).await
     }
 }

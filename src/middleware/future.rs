@@ -14,7 +14,6 @@ use tower_service::Service;
 
 use super::request::{Admitted, Pending};
 use crate::guard::Guard;
-use crate::id::InvalidId;
 use crate::rejection::{Rejection, reject};
 use crate::store::{Answer, BoxFuture, Lookups};
 
@@ -33,11 +32,11 @@ pin_project! {
 pin_project! {
     #[project = StateProj]
     enum State<F, S, R, ReqBody, ResBody> {
-        Rejected { response: Option<Response<ResBody>> },
         // Boxed, so that requests that do not wait are moved with less.
         LookingUp { waiting: Option<Box<Waiting<S, R, ReqBody>>> },
-        Running { #[pin] response: F, watch: Option<Watch> },
-        Remembering { remembering: BoxFuture<'static, ()>, response: Option<Response<ResBody>> },
+        Running { #[pin] response: F, admitted: Option<Admitted> },
+        // The response is handed on once that which it taught is remembered.
+        Answered { remembering: Option<BoxFuture<'static, ()>>, response: Option<Response<ResBody>> },
     }
 }
 
@@ -52,39 +51,16 @@ pub(super) struct Waiting<S, R, ReqBody> {
     pub(super) rejection: Arc<R>,
 }
 
-/// What a response is looked at for.
-pub(super) enum Watch {
-    /// What it says of records.
-    Records(Admitted),
-    /// Whether an id is invalid indeed.
-    Invalid(Arc<Guard>, InvalidId),
-}
-
-impl Watch {
-    /// Learns from the response; returns what has to be waited for before it is handed on.
-    fn conclude<B>(&mut self, response: &Response<B>) -> Option<Answer<()>> {
-        match self {
-            Self::Records(request) => request.conclude(response),
-            Self::Invalid(guard, reason) => {
-                guard.invalid.judge(&guard.metrics, *reason, response.status());
-                None
-            }
-        }
-    }
-}
-
 impl<F, S, R, ReqBody, ResBody> ResponseFuture<F, S, R, ReqBody, ResBody> {
     /// The request is with the service within; its response may be looked at.
-    pub(super) const fn running(response: F, watch: Option<Watch>) -> Self {
-        Self { state: State::Running { response, watch } }
+    pub(super) const fn running(response: F, admitted: Option<Admitted>) -> Self {
+        Self { state: State::Running { response, admitted } }
     }
 
-    /// The request is refused.
     pub(super) const fn rejected(response: Response<ResBody>) -> Self {
-        Self { state: State::Rejected { response: Some(response) } }
+        Self { state: State::Answered { remembering: None, response: Some(response) } }
     }
 
-    /// The request waits to be decided.
     pub(super) fn looking_up(waiting: Waiting<S, R, ReqBody>) -> Self {
         Self { state: State::LookingUp { waiting: Some(Box::new(waiting)) } }
     }
@@ -101,27 +77,43 @@ where
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         loop {
             let next = match self.as_mut().project().state.project() {
-                StateProj::LookingUp { waiting } => ready!(Waiting::poll(waiting, cx)),
-                StateProj::Running { response, watch } => {
+                StateProj::LookingUp { waiting } => {
+                    let lookup = &mut waiting.as_mut().expect(COMPLETED).lookup;
+                    let lookups = ready!(lookup.as_mut().poll(cx));
+                    let waiting = waiting.take().expect(COMPLETED);
+                    let Waiting { mut inner, mut parts, body, pending, guard, rejection, .. } =
+                        *waiting;
+                    match pending.decide(&guard, &mut parts, &lookups, Instant::now()) {
+                        Ok(admitted) => {
+                            let response = inner.call(Request::from_parts(parts, body));
+                            State::Running { response, admitted: Some(admitted) }
+                        }
+                        Err(rejected) => {
+                            let response = Some(reject(&*rejection, rejected));
+                            State::Answered { remembering: None, response }
+                        }
+                    }
+                }
+                StateProj::Running { response, admitted } => {
                     let answer = ready!(response.poll(cx));
-                    let learning = match (&answer, watch.as_mut()) {
-                        (Ok(response), Some(watch)) => watch.conclude(response),
+                    let learning = match (&answer, admitted.as_mut()) {
+                        (Ok(response), Some(request)) => request.conclude(response),
                         _ => None,
                     };
                     // Dropped where the service failed, it counts as not answered.
-                    *watch = None;
+                    *admitted = None;
                     match learning {
-                        Some(Answer::Pending(remembering)) => {
-                            State::Remembering { remembering, response: Some(answer?) }
-                        }
+                        Some(Answer::Pending(remembering)) => State::Answered {
+                            remembering: Some(remembering),
+                            response: Some(answer?),
+                        },
                         Some(Answer::Ready(())) | None => return Poll::Ready(answer),
                     }
                 }
-                StateProj::Remembering { remembering, response } => {
-                    ready!(remembering.as_mut().poll(cx));
-                    return Poll::Ready(Ok(response.take().expect(COMPLETED)));
-                }
-                StateProj::Rejected { response } => {
+                StateProj::Answered { remembering, response } => {
+                    if let Some(remembering) = remembering {
+                        ready!(remembering.as_mut().poll(cx));
+                    }
                     return Poll::Ready(Ok(response.take().expect(COMPLETED)));
                 }
             };
@@ -130,45 +122,12 @@ where
     }
 }
 
-impl<S, R, ReqBody> Waiting<S, R, ReqBody> {
-    fn poll<ResBody>(
-        waiting: &mut Option<Box<Self>>,
-        cx: &mut Context<'_>,
-    ) -> Poll<State<S::Future, S, R, ReqBody, ResBody>>
-    where
-        S: Service<Request<ReqBody>, Response = Response<ResBody>>,
-        R: Rejection<ResBody>,
-    {
-        let lookups = ready!(waiting.as_mut().expect(COMPLETED).lookup.as_mut().poll(cx));
-        Poll::Ready(waiting.take().expect(COMPLETED).decide(&lookups))
-    }
-
-    fn decide<ResBody>(self, lookups: &Lookups) -> State<S::Future, S, R, ReqBody, ResBody>
-    where
-        S: Service<Request<ReqBody>, Response = Response<ResBody>>,
-        R: Rejection<ResBody>,
-    {
-        let Self { lookup: _, mut inner, mut parts, body, pending, guard, rejection } = self;
-        match pending.decide(&guard, &mut parts, lookups, Instant::now()) {
-            Ok(admitted) => {
-                let response = inner.call(Request::from_parts(parts, body));
-                State::Running { response, watch: Some(Watch::Records(admitted)) }
-            }
-            Err(rejected) => {
-                let response = reject(&*rejection, rejected);
-                State::Rejected { response: Some(response) }
-            }
-        }
-    }
-}
-
 impl<F, S, R, ReqBody, ResBody> fmt::Debug for ResponseFuture<F, S, R, ReqBody, ResBody> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let state = match &self.state {
-            State::Rejected { .. } => "rejected",
             State::LookingUp { .. } => "looking_up",
             State::Running { .. } => "running",
-            State::Remembering { .. } => "remembering",
+            State::Answered { .. } => "answered",
         };
         f.debug_tuple("ResponseFuture").field(&state).finish()
     }

@@ -25,7 +25,6 @@ use crate::refusal::Refusal;
 use crate::store::Sought;
 use crate::verdict::Verdict;
 
-/// How often [`BloomGuard::ready`] looks.
 const READY_POLL: Duration = Duration::from_millis(10);
 
 /// How many ids are given to the store at a time: some 10 MB of them. The more they are, the more of them share a
@@ -101,7 +100,6 @@ impl BloomGuard {
         Ok(verdicts)
     }
 
-    /// Asks for ids, all at once.
     async fn verdicts(&self, ids: &[Id]) -> SmallVec<[Verdict; 1]> {
         let guard = self.start();
         let now = Instant::now();
@@ -178,7 +176,7 @@ impl BloomGuard {
     /// The id has been inserted meanwhile. What is left to do is to find out why it was missing: it was
     /// created without [`insert`](Self::insert), or the source does not give it.
     pub async fn next_finding(&self) -> Finding {
-        self.start().findings.next().await
+        self.start().findings.untaken.next().await
     }
 
     /// Switches this process between enforcing, watching and standing aside, from the next request on. It works without Redis,

@@ -4,7 +4,6 @@ pub(crate) mod fleet;
 pub(crate) mod future;
 pub(crate) mod layer;
 mod request;
-mod screen;
 pub(crate) mod service;
 pub(crate) mod verdicts;
 

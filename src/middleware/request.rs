@@ -2,21 +2,80 @@
 
 use std::sync::Arc;
 
-use http::Response;
 use http::request::Parts;
+use http::{Method, Response};
 use smallvec::SmallVec;
 use tokio::time::Instant;
 
 use super::verdicts::{FoundIds, Verdicts};
 use crate::decide::gate::{Known, Ruling, Subject, Subjects, Why};
 use crate::decide::lane::Permit;
-use crate::extract::IdList;
+use crate::extract::{Extraction, readable};
 use crate::guard::Guard;
-use crate::id::Id;
-use crate::nulls::rules::{Outcome, RequestKind, has_failed};
+use crate::id::{Id, InvalidId};
+use crate::mode::Mode;
+use crate::nulls::rules::{Outcome, RequestKind, has_failed, reads};
 use crate::rejection::Rejected;
 use crate::store::{Answer, Lookups, NullClaim, Sought};
 use crate::verdict::Verdict;
+
+/// What a request turns out to be before anybody is asked.
+pub(super) enum Screened {
+    /// Nothing to check. It may belong to the sample of those that would be refused, which shows whether that is right.
+    Pass(Option<Admitted>),
+    Reject(Rejected),
+    About(Pending),
+}
+
+impl Guard {
+    /// Sorts a request by its head alone.
+    #[inline]
+    pub(super) fn screen(self: &Arc<Self>, parts: &Parts) -> Screened {
+        self.metrics.requests.add(1);
+        let mode = self.gate.mode();
+        let extraction = if mode != Mode::Off && self.options.methods.contains(&parts.method) {
+            let extraction = self.extractor.extract(parts);
+            self.no_id.note(&extraction, self.name());
+            extraction
+        } else {
+            Extraction::Unguarded
+        };
+        match extraction {
+            Extraction::Id(id) => Screened::About(Pending::new([id], None, self)),
+            Extraction::Ids(listed) => match readable(listed) {
+                Ok((ids, _)) if ids.is_empty() => self.unguarded(),
+                Ok((ids, unread)) => Screened::About(Pending::new(ids, Some(unread), self)),
+                Err(reason) => self.screen_invalid(reason, mode, &parts.method),
+            },
+            Extraction::Unguarded => self.unguarded(),
+            Extraction::Invalid(reason) => self.screen_invalid(reason, mode, &parts.method),
+        }
+    }
+
+    fn unguarded(&self) -> Screened {
+        self.metrics.unguarded.add(1);
+        Screened::Pass(None)
+    }
+
+    fn screen_invalid(
+        self: &Arc<Self>,
+        reason: InvalidId,
+        mode: Mode,
+        method: &Method,
+    ) -> Screened {
+        self.metrics.invalid.add(1);
+        // A list that is too long says nothing of what is an id, and one of it costs thousands of look-ups.
+        let tells = reads(method) && !matches!(reason, InvalidId::TooMany { .. });
+        match self.options.on_invalid.status(reason) {
+            None => Screened::Pass(None),
+            Some(_) if tells && (mode == Mode::Shadow || self.invalid.takes()) => {
+                Screened::Pass(Some(Admitted::sample(self, reason)))
+            }
+            Some(_) if mode == Mode::Shadow => Screened::Pass(None),
+            Some(status) => Screened::Reject(Rejected::invalid(reason, status, method.clone())),
+        }
+    }
+}
 
 /// The ids that a guard lets through as its sample, in the extensions of the request. A guard inside of it lets them through,
 /// too: else the handler would not be asked, and the sample would show nothing.
@@ -24,17 +83,12 @@ use crate::verdict::Verdict;
 struct Sampled(Vec<Id>);
 
 impl Sampled {
-    /// Whether a guard outside of this one lets the id through as its sample.
-    fn has(request: &Parts, id: &Id) -> bool {
-        request.extensions.get().is_some_and(|Self(ids)| ids.contains(id))
-    }
-
     /// Notes those of these ids that this guard does.
     fn note(request: &mut Parts, ids: &[Subject]) {
-        let is_sampled = |of: &&Subject| matches!(of.reading(), Ok(Why::Sample(_)));
-        if ids.iter().any(|of| is_sampled(&of)) {
-            let sampled = ids.iter().filter(is_sampled).map(|of| of.id.clone());
-            request.extensions.insert(Self(sampled.collect()));
+        let sampled = ids.iter().filter(|of| matches!(of.reading(), Ok(Why::Sample(_))));
+        let sampled: Vec<Id> = sampled.map(|of| of.id.clone()).collect();
+        if !sampled.is_empty() {
+            request.extensions.insert(Self(sampled));
         }
     }
 }
@@ -44,22 +98,19 @@ pub(super) struct Pending {
     ids: Subjects,
     /// How many more it lists that are no ids; nothing where it is about one id, and no list.
     unread: Option<usize>,
-    /// When they are asked for.
     pub(super) asked: Instant,
 }
 
 impl Pending {
     #[inline]
-    pub(super) fn of_one(id: Id, guard: &Guard) -> Self {
+    pub(super) fn new(
+        ids: impl IntoIterator<Item = Id>,
+        unread: Option<usize>,
+        guard: &Guard,
+    ) -> Self {
         let asked = Instant::now();
-        let ids = Subjects::from_buf([guard.subject(id, asked)]);
-        Self { ids, unread: None, asked }
-    }
-
-    pub(super) fn of_list(list: IdList, guard: &Guard) -> Self {
-        let asked = Instant::now();
-        let ids = list.ids.into_iter().map(|id| guard.subject(id, asked)).collect();
-        Self { ids, unread: Some(list.unread), asked }
+        let ids = ids.into_iter().map(|id| guard.subject(id, asked)).collect();
+        Self { ids, unread, asked }
     }
 
     /// Asks for the ids that do not pass unasked, all at once.
@@ -77,7 +128,6 @@ impl Pending {
         guard.store.check(&asked, self.asked)
     }
 
-    /// Decides by what the look-up said.
     #[inline]
     pub(super) fn decide(
         mut self,
@@ -94,12 +144,13 @@ impl Pending {
                 // A null may have been learnt from others than this caller's like.
                 let needed = || guard.options.nulls.needs(request);
                 *verdict = guard.heed(lookup, self.asked, needed);
-                *is_sampled =
-                    matches!(verdict, Verdict::Absent(_)) && Sampled::has(request, &of.id);
+                let sampled = || request.extensions.get::<Sampled>();
+                *is_sampled = matches!(verdict, Verdict::Absent(_))
+                    && sampled().is_some_and(|Sampled(ids)| ids.contains(&of.id));
             }
         }
         match guard.rule(&mut self.ids, self.unread.unwrap_or(0), now) {
-            Ruling::Admit(admission) => Ok(self.admit(guard, request, lookups, admission.permit)),
+            Ruling::Admit { permit, .. } => Ok(self.admit(guard, request, lookups, permit)),
             Ruling::Refuse(proof) => {
                 // All were asked for.
                 let mut refused = self.ids.iter().zip(lookups);
@@ -136,8 +187,8 @@ impl Pending {
             });
             // Of another guard: it may be about records of another kind, with the same ids.
             let is_alone = request.extensions.get::<Verdicts>().is_none();
-            let verdicts = Verdicts::new(&guard.extractor, told.filter(|_| is_alone));
-            request.extensions.insert(verdicts);
+            let ids = told.filter(|_| is_alone).collect();
+            request.extensions.insert(Verdicts { extractor: Arc::clone(&guard.extractor), ids });
         } else {
             let lookup = lookups.first().filter(|_| ids[0].reading() == Ok(Why::Present));
             claim = lookup.map(|lookup| lookup.claim);
@@ -147,7 +198,7 @@ impl Pending {
             });
         }
         let guard = Arc::clone(guard);
-        Admitted { guard, ids, kind, claim, asked, permit, is_answered: false }
+        Admitted { guard, ids, kind, claim, asked, permit, invalid: None, is_answered: false }
     }
 }
 
@@ -160,17 +211,36 @@ pub(super) struct Admitted {
     kind: Option<RequestKind>,
     /// What a null would rest on; none where the look-up did not say that the id is present.
     claim: Option<NullClaim>,
-    /// When its ids were asked for.
     asked: Instant,
     permit: Option<Permit>,
+    /// Why it has no id, where the response shows whether that is so.
+    invalid: Option<InvalidId>,
     is_answered: bool,
 }
 
 impl Admitted {
+    /// Returns a request that passes although it has no id, for this reason.
+    pub(super) fn sample(guard: &Arc<Guard>, reason: InvalidId) -> Self {
+        Self {
+            guard: Arc::clone(guard),
+            ids: Subjects::new(),
+            kind: None,
+            claim: None,
+            asked: Instant::now(),
+            permit: None,
+            invalid: Some(reason),
+            is_answered: false,
+        }
+    }
+
     /// Learns from the response; returns what has to be waited for before it is handed on.
     pub(super) fn conclude<B>(&mut self, response: &Response<B>) -> Option<Answer<()>> {
         self.is_answered = true;
         drop(self.permit.take());
+        if let Some(reason) = self.invalid {
+            self.guard.invalid.judge(&self.guard.metrics, reason, response.status());
+            return None;
+        }
         if Rejected::is_in(response) {
             return None;
         }
@@ -208,7 +278,7 @@ impl Admitted {
                     let taught = self.claim.zip(lesson);
                     learning = taught.map(|(claim, lesson)| guard.learn(id, claim, lesson));
                 }
-                (Outcome::NotAnswered, Ok(_)) => guard.not_answered(*hash),
+                (Outcome::NotAnswered, Ok(_)) => guard.gate.not_answered(*hash, Instant::now()),
                 (Outcome::SaysNothing, Ok(why)) => guard.says_nothing(*hash, why),
             }
         }

@@ -8,9 +8,9 @@ use http::{Request, Response};
 use tower_layer::Layer;
 use tower_service::Service;
 
-use super::future::{ResponseFuture, Waiting, Watch};
+use super::future::{ResponseFuture, Waiting};
 use super::layer::{BloomGuard, RejectingLayer};
-use super::screen::Screened;
+use super::request::Screened;
 use crate::rejection::{NotFound, Rejection, reject};
 use crate::store::Answer;
 
@@ -85,8 +85,7 @@ where
             Screened::About(pending) => match pending.check(guard) {
                 Answer::Ready(lookups) => {
                     let now = pending.asked;
-                    let admitted = pending.decide(guard, &mut parts, &lookups, now);
-                    admitted.map(|admitted| Some(Watch::Records(admitted)))
+                    pending.decide(guard, &mut parts, &lookups, now).map(Some)
                 }
                 Answer::Pending(lookup) => {
                     let (guard, rejection) = (Arc::clone(guard), Arc::clone(&self.rejection));
@@ -96,13 +95,12 @@ where
                 }
             },
             Screened::Reject(rejected) => Err(rejected),
-            Screened::Sample(reason) => Ok(Some(Watch::Invalid(Arc::clone(guard), reason))),
-            Screened::Pass => Ok(None),
+            Screened::Pass(sample) => Ok(sample),
         };
         match decided {
-            Ok(watch) => {
+            Ok(admitted) => {
                 let response = self.inner.call(Request::from_parts(parts, body));
-                ResponseFuture::running(response, watch)
+                ResponseFuture::running(response, admitted)
             }
             Err(rejected) => {
                 // Gives back what the service within had reserved: a connection that idles after a refusal must not sit on a

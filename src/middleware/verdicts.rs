@@ -60,19 +60,12 @@ use crate::verdict::Verdict;
 /// ```
 #[derive(Clone)]
 pub struct Verdicts {
-    extractor: Arc<dyn IdExtractor>,
+    pub(super) extractor: Arc<dyn IdExtractor>,
     /// In the order of the ids' bytes.
-    ids: Arc<[(Id, Verdict)]>,
+    pub(super) ids: Arc<[(Id, Verdict)]>,
 }
 
 impl Verdicts {
-    pub(super) fn new(
-        extractor: &Arc<dyn IdExtractor>,
-        ids: impl Iterator<Item = (Id, Verdict)>,
-    ) -> Self {
-        Self { extractor: Arc::clone(extractor), ids: ids.collect() }
-    }
-
     /// Returns what is known of an id. One that was found lately, or that the copy holds, is present. Nothing is known of an id that is not
     /// listed, or of which the handler shall show whether it is absent indeed: the sample, and
     /// [`Mode::Shadow`](crate::Mode::Shadow).

@@ -58,6 +58,8 @@ impl NullCache {
     pub(crate) fn put(&self, digest: Digest, generation: Generation, scope: Scope, ttl: Duration) {
         let null = Null { generation, scope, expires: Instant::now() + ttl };
         if !self.0.get(&digest).is_some_and(|there| there.outlasts(&null)) {
+            // As a new entry, it has a deadline of its own.
+            self.0.invalidate(&digest);
             self.0.insert(digest, null);
         }
     }
@@ -76,16 +78,6 @@ impl Expiry<Digest, Null> for AtDeadline {
         _: &Digest,
         null: &Null,
         _: std::time::Instant,
-    ) -> Option<Duration> {
-        Some(null.expires.saturating_duration_since(Instant::now()))
-    }
-
-    fn expire_after_update(
-        &self,
-        _: &Digest,
-        null: &Null,
-        _: std::time::Instant,
-        _: Option<Duration>,
     ) -> Option<Duration> {
         Some(null.expires.saturating_duration_since(Instant::now()))
     }

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
-use http::header::{self, HeaderMap, HeaderValue};
+use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 
 /// Returns for how many whole seconds a cache that many share may keep a response that came now;
 /// without a word of it, for ever.
@@ -18,16 +18,23 @@ pub(super) fn fresh_for(headers: &HeaderMap, now: SystemTime) -> Duration {
 /// Returns the shortest time that a directive of `Cache-Control` names. What cannot be read is stale
 /// (§4.2.1).
 fn directive(headers: &HeaderMap, wanted: &str) -> Option<u64> {
-    let parts = headers.get_all(header::CACHE_CONTROL).iter();
-    parts
-        .flat_map(|value| value.as_bytes().split(|&b| b == b','))
-        .filter_map(|part| {
-            let mut halves = part.splitn(2, |&b| b == b'=');
-            let name = halves.next()?.trim_ascii();
-            let value = halves.next().unwrap_or_default();
-            name.eq_ignore_ascii_case(wanted.as_bytes()).then(|| seconds(value).unwrap_or(0))
-        })
+    listed(headers, &header::CACHE_CONTROL)
+        .filter(|(name, _)| name.eq_ignore_ascii_case(wanted.as_bytes()))
+        .map(|(_, argument)| seconds(argument).unwrap_or(0))
         .min()
+}
+
+/// Returns what a header lists: the names between its commas, and what is behind the equals sign of each. Commas within quotes
+/// split too, which can only find more names than there are.
+pub(super) fn listed<'a>(
+    headers: &'a HeaderMap,
+    header: &HeaderName,
+) -> impl Iterator<Item = (&'a [u8], &'a [u8])> {
+    let parts = headers.get_all(header).iter();
+    parts.flat_map(|value| value.as_bytes().split(|&b| b == b',')).map(|part| {
+        let mut halves = part.splitn(2, |&b| b == b'=');
+        (halves.next().unwrap_or_default().trim_ascii(), halves.next().unwrap_or_default())
+    })
 }
 
 /// Returns the time from `Date`, or from now without it, to the first `Expires`. What cannot be read has

@@ -5,41 +5,103 @@
 
 use std::time::{Duration, SystemTime};
 
-use http::header::{self, HeaderMap, HeaderName};
+use http::header::{self, HeaderMap};
 use http::request::Parts;
 use http::{Extensions, Method, Response, StatusCode};
 
-use super::freshness::fresh_for;
+use super::freshness::{fresh_for, listed};
 use super::scope::Scope;
 
-/// An extension by which a handler says of its 404: the record does not exist, whoever asks.
+/// Which 404s are remembered, for which requests, and for how long. A remembered 404 is a *null*: the guide's page
+/// [`contract`](crate::guide::contract#what-a-404-teaches) has the rules.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[must_use = "it does nothing until a builder has it"]
+pub struct NegativeCaching {
+    pub(crate) ttl: Duration,
+    pub(crate) handler_time: Duration,
+    /// A 410 counts as a 404 does.
+    pub(crate) gone_counts: bool,
+    /// An absence is the same for everybody, signed in or not.
+    pub(crate) shared: bool,
+    /// Whether only a response with [`Missing`](crate::Missing) says that the record is missing; none for what the extractor says.
+    pub(crate) marker: Option<bool>,
+}
+
+impl NegativeCaching {
+    /// Returns the defaults.
+    pub const fn new() -> Self {
+        let half_a_minute = Duration::from_secs(30);
+        Self {
+            ttl: half_a_minute,
+            handler_time: half_a_minute,
+            gone_counts: false,
+            shared: false,
+            marker: None,
+        }
+    }
+
+    /// How long a null lasts, a tenth more or less.
+    ///
+    /// Defaults to 30 seconds; from 1 second to 1 hour.
+    pub const fn ttl(self, ttl: Duration) -> Self {
+        Self { ttl, ..self }
+    }
+
+    /// The longest a request may take for its 404 to be remembered.
+    ///
+    /// Defaults to 30 seconds; from 100 milliseconds to 1 hour.
+    pub const fn handler_time(self, time: Duration) -> Self {
+        Self { handler_time: time, ..self }
+    }
+
+    /// Whether a 410 is taken as a 404 is.
+    ///
+    /// Defaults to `false`: a 410 says nothing of the record.
+    pub const fn gone_counts(self, counts: bool) -> Self {
+        Self { gone_counts: counts, ..self }
+    }
+
+    /// Whether a 404 means the same for everybody. Say so only when no handler answers 404 for a record that exists and
+    /// that this caller may not see: one caller's 404 would hide it from its owner. Where only some do, mark the
+    /// others' responses with [`Missing`](crate::Missing).
+    ///
+    /// Defaults to `false`: no 404 to a request with `Authorization` or `Cookie` is remembered for others.
+    pub const fn shared_absence(self, shared: bool) -> Self {
+        Self { shared, ..self }
+    }
+
+    /// Whether a 404 counts only when its response carries [`Missing`](crate::Missing). With `false` any 404 to a
+    /// request with an id must mean that the record with this id is missing, and not a part of it, a page beyond its
+    /// last, the route, or a record of another caller.
+    ///
+    /// Defaults to what the extractor [says](crate::extract::IdExtractor::is_ambiguous): `false` for a
+    /// [`PathPattern`](crate::PathPattern) of one pattern with one capture, `true` for any other.
+    pub const fn require_marker(self, required: bool) -> Self {
+        Self { marker: Some(required), ..self }
+    }
+
+    /// Returns the same, and requires a marker where nothing was said and the extractor's 404s may be about something else than
+    /// the record.
+    pub(crate) fn behind(self, is_ambiguous: bool) -> Self {
+        Self { marker: self.marker.or(Some(is_ambiguous)), ..self }
+    }
+}
+
+impl Default for NegativeCaching {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// An extension of the response (`response.extensions_mut().insert(Missing)`) by which a handler says of its 404: the record does
+/// not exist, whoever asks.
 ///
 /// The 404 is then remembered although the request carried `Authorization` or `Cookie`. Whatever else
 /// forbids it (`Cache-Control: no-store` or `max-age=0`, an `Expires` that is over, a `Vary` on the
 /// language, say) still does. Around one handler it counts in each guard that found an id in the request: mark it only where the
 /// records of all of them are missing.
-///
-/// ```
-/// use bloom_guard::Missing;
-/// use http::{Response, StatusCode};
-///
-/// let mut response = Response::new("no such user");
-/// *response.status_mut() = StatusCode::NOT_FOUND;
-/// response.extensions_mut().insert(Missing);
-/// assert!(response.extensions().get::<Missing>().is_some());
-/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Missing;
-
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct NullRules {
-    /// A 410 counts as a 404 does.
-    pub(crate) gone_counts: bool,
-    /// An absence is the same for everybody, signed in or not.
-    pub(crate) shared: bool,
-    /// Only a response with [`Missing`] says that the record is missing.
-    pub(crate) marker: bool,
-}
 
 /// What of a request's head matters to nulls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,13 +129,11 @@ enum Teaches {
 /// What a response says of the record that was asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Outcome {
-    /// It is there.
     Found,
     /// It is missing; a null may be learnt from that, or not.
     Missing(Option<Lesson>),
     /// The request failed, or something may be missing that is not the record.
     NotAnswered,
-    /// Nothing.
     SaysNothing,
 }
 
@@ -86,15 +146,14 @@ pub(crate) struct Lesson {
     pub(crate) fresh: Duration,
 }
 
-impl NullRules {
-    /// Judges a request by its head.
+impl NegativeCaching {
     pub(crate) fn kind(self, request: &Parts) -> RequestKind {
         let needs = self.needs(request);
         let query = request.uri.query().is_some_and(|query| !query.is_empty());
         let upgrade = request.headers.contains_key(header::UPGRADE);
         let teaches = if request.method != Method::GET || upgrade {
             Teaches::Nothing
-        } else if needs == Scope::Everyone || query || self.marker {
+        } else if needs == Scope::Everyone || query || self.requires_marker() {
             Teaches::WhenMarked
         } else {
             Teaches::Always
@@ -119,7 +178,7 @@ impl NullRules {
         } else if status == StatusCode::NOT_FOUND
             || (self.gone_counts && status == StatusCode::GONE)
         {
-            if self.marker && !is_marked(response.extensions()) {
+            if self.requires_marker() && !is_marked(response.extensions()) {
                 return Outcome::NotAnswered;
             }
             Outcome::Missing(self.lesson(kind, response))
@@ -128,6 +187,10 @@ impl NullRules {
         } else {
             Outcome::SaysNothing
         }
+    }
+
+    fn requires_marker(self) -> bool {
+        self.marker.unwrap_or(true)
     }
 
     fn lesson<B>(self, kind: RequestKind, response: &Response<B>) -> Option<Lesson> {
@@ -164,40 +227,28 @@ fn is_marked(extensions: &Extensions) -> bool {
 
 /// Returns for how long a response may be kept, if it may be.
 fn kept_for(headers: &HeaderMap) -> Option<Duration> {
+    let forbids = |name| is_one_of(name, &["no-store", "no-cache", "private"]);
     let kept = !headers.contains_key(header::SET_COOKIE)
-        && !names_any(headers, header::CACHE_CONTROL, &["no-store", "no-cache", "private"])
-        && varies_harmlessly(headers);
+        && !listed(headers, &header::CACHE_CONTROL).any(|(name, _)| forbids(name))
+        && listed(headers, &header::VARY)
+            .all(|(name, argument)| argument.is_empty() && is_harmless(name));
     Some(fresh_for(headers, SystemTime::now())).filter(|fresh| kept && !fresh.is_zero())
 }
 
-/// Whether the record is missing whatever the headers that the answer depends on: an encoding or those
-/// of CORS change nothing, a language may.
-fn varies_harmlessly(headers: &HeaderMap) -> bool {
+/// Whether a record is missing whatever the header of this name says: an encoding or those of CORS change nothing, a language may.
+fn is_harmless(name: &[u8]) -> bool {
     let harmless = [
+        "",
         "accept-encoding",
         "origin",
         "access-control-request-method",
         "access-control-request-headers",
     ];
-    let named = |part: &[u8]| {
-        let name = part.trim_ascii();
-        name.is_empty() || harmless.iter().any(|other| name.eq_ignore_ascii_case(other.as_bytes()))
-    };
-    headers
-        .get_all(header::VARY)
-        .iter()
-        .all(|value| value.as_bytes().split(|&b| b == b',').all(named))
+    is_one_of(name, &harmless)
 }
 
-/// Whether a comma-separated header names one of these, with or without an argument. Commas within
-/// quotes split too, which can only find more names than there are.
-fn names_any(headers: &HeaderMap, header: HeaderName, names: &[&str]) -> bool {
-    headers.get_all(header).iter().flat_map(|value| value.as_bytes().split(|&b| b == b',')).any(
-        |part| {
-            let name = part.split(|&b| b == b'=').next().unwrap_or_default().trim_ascii();
-            names.iter().any(|wanted| name.eq_ignore_ascii_case(wanted.as_bytes()))
-        },
-    )
+fn is_one_of(name: &[u8], names: &[&str]) -> bool {
+    names.iter().any(|other| name.eq_ignore_ascii_case(other.as_bytes()))
 }
 
 #[cfg(test)]
@@ -206,9 +257,9 @@ mod tests {
 
     use super::*;
 
-    const STRICT: NullRules = NullRules { gone_counts: false, shared: false, marker: false };
-    const SHARED: NullRules = NullRules { shared: true, ..STRICT };
-    const MARKER: NullRules = NullRules { marker: true, ..STRICT };
+    const STRICT: NegativeCaching = NegativeCaching::new().require_marker(false);
+    const SHARED: NegativeCaching = STRICT.shared_absence(true);
+    const MARKER: NegativeCaching = STRICT.require_marker(true);
 
     fn request(method: Method, uri: &str, headers: &[(&str, &str)]) -> Parts {
         let request = Request::builder().method(method).uri(uri);
@@ -233,12 +284,12 @@ mod tests {
         request(Method::GET, "/users/7", &[])
     }
 
-    fn outcome(rules: NullRules, request: &Parts, response: &Response<()>) -> Outcome {
+    fn outcome(rules: NegativeCaching, request: &Parts, response: &Response<()>) -> Outcome {
         rules.outcome(rules.kind(request), response)
     }
 
     /// For whom a null is learnt.
-    fn taught(rules: NullRules, request: &Parts, response: &Response<()>) -> Option<Scope> {
+    fn taught(rules: NegativeCaching, request: &Parts, response: &Response<()>) -> Option<Scope> {
         match outcome(rules, request, response) {
             Outcome::Missing(lesson) => lesson.map(|lesson| lesson.scope),
             _ => None,
@@ -261,7 +312,7 @@ mod tests {
             }
         }
         assert_eq!(taught(STRICT, &plain(), &response(404, &[])), Some(Scope::Anonymous));
-        let gone = NullRules { gone_counts: true, ..STRICT };
+        let gone = STRICT.gone_counts(true);
         assert_eq!(taught(gone, &plain(), &response(410, &[])), Some(Scope::Anonymous));
     }
 

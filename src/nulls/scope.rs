@@ -6,9 +6,7 @@
 /// with some.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Scope {
-    /// Every request.
     Everyone,
-    /// Those without credentials.
     Anonymous,
 }
 

@@ -62,7 +62,6 @@ impl fmt::Display for Failure {
     }
 }
 
-/// Why something failed, and what to do about it.
 #[derive(Debug, Clone)]
 pub(crate) struct Cause {
     words: Cow<'static, str>,
@@ -115,12 +114,18 @@ impl Activity {
         }
     }
 
-    /// It succeeded then.
     pub(crate) fn succeeded(&self, at: Instant) {
         let micros = at.saturating_duration_since(self.origin).as_micros();
         let micros = u64::try_from(micros).unwrap_or(u64::MAX - 1);
         self.succeeded.store(micros + 1, Ordering::Relaxed);
         self.recovered();
+    }
+
+    pub(crate) fn ended(&self, outcome: Result<(), impl Into<Cause>>) {
+        match outcome {
+            Ok(()) => self.succeeded(Instant::now()),
+            Err(cause) => self.failed(cause, Instant::now()),
+        }
     }
 
     /// It need not fail any more: another process has done the work.
@@ -131,7 +136,6 @@ impl Activity {
         }
     }
 
-    /// It failed then.
     pub(crate) fn failed(&self, cause: impl Into<Cause>, at: Instant) {
         let cause = cause.into();
         let mut failures = self.failures.lock();

@@ -11,7 +11,6 @@ use crate::mode::Mode;
 /// Every gauge once: its name after `bloom_guard_`, its unit, its help, and its value in a state.
 macro_rules! gauges {
     ($($name:ident, $unit:ident, $help:literal, $value:expr;)*) => {
-        /// Every handle, made once.
         pub(crate) struct Gauges { $($name: Gauge,)* }
 
         impl Gauges {

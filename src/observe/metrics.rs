@@ -35,10 +35,8 @@ macro_rules! counters {
             pub(super) inserting: Activity,
             pub(crate) rebuilding: Activity,
             /// Looks whether a rebuild is due.
-            pub(super) surveys: Activity,
-            check_times: Times,
-            insert_times: Times,
-            rebuild_times: Times,
+            pub(crate) surveys: Activity,
+            times: Times,
             $(pub(crate) $field: Count,)*
         }
 
@@ -52,24 +50,7 @@ macro_rules! counters {
                     inserting: Activity::new(),
                     rebuilding: Activity::new(),
                     surveys: Activity::new(),
-                    check_times: Times::new(
-                        filter,
-                        "bloom_guard_check_seconds",
-                        "How long a look-up of an id takes",
-                        &["present", "absent", "unknown"],
-                    ),
-                    insert_times: Times::new(
-                        filter,
-                        "bloom_guard_insert_seconds",
-                        "How long an insert takes, of one id or many",
-                        &["done", "failed"],
-                    ),
-                    rebuild_times: Times::new(
-                        filter,
-                        "bloom_guard_rebuild_seconds",
-                        "How long a rebuild of this process takes",
-                        &["done", "failed"],
-                    ),
+                    times: Times::new(filter),
                     $($field: Count::new(filter, $published),)*
                 }
             }
@@ -179,7 +160,7 @@ impl Metrics {
             Verdict::Unknown(_) => self.unknown.add(1),
         }
         self.checked(verdict, begun);
-        self.check_times.took(verdict.as_str(), begun);
+        self.times.took("check", verdict.as_str(), begun);
     }
 
     /// Checks an id of the guard's own, as a request would have its id checked. Whether there is such an id is no matter.
@@ -202,64 +183,40 @@ impl Metrics {
     }
 
     /// An insert of `ids` ids, begun then, has ended.
-    pub(crate) fn insert(&self, ids: u64, outcome: &Result<(), StoreError>, begun: Instant) {
-        let ended = Instant::now();
-        let name = match outcome {
-            Ok(()) => {
-                self.inserts.add(ids);
-                self.inserting.succeeded(ended);
-                "done"
-            }
-            Err(error) => {
-                self.inserts_failed.add(ids);
-                self.inserting.failed(error, ended);
-                "failed"
-            }
-        };
-        self.insert_times.took(name, begun);
+    pub(crate) fn insert(&self, ids: u64, outcome: Result<(), &StoreError>, begun: Instant) {
+        let count = if outcome.is_ok() { &self.inserts } else { &self.inserts_failed };
+        count.add(ids);
+        self.inserting.ended(outcome);
+        self.times.took("insert", done_or_failed(outcome.is_ok()), begun);
     }
 
     /// A rebuild, begun then, has ended, other than for another that was under way.
-    pub(crate) fn rebuild(&self, failure: Option<&RebuildError>, begun: Instant) {
-        let ended = Instant::now();
-        let name = match failure {
-            None => {
-                self.rebuilds.add(1);
-                self.rebuilding.succeeded(ended);
-                "done"
-            }
-            Some(error) => {
-                self.rebuilds_failed.add(1);
-                self.rebuilding.failed(error, ended);
-                "failed"
-            }
-        };
-        self.rebuild_times.took(name, begun);
-    }
-
-    /// It was looked whether a rebuild is due.
-    pub(crate) fn survey(&self, failure: Option<&StoreError>) {
-        match failure {
-            None => self.surveys.succeeded(Instant::now()),
-            Some(error) => self.surveys.failed(error, Instant::now()),
-        }
+    pub(crate) fn rebuild(&self, outcome: Result<(), &RebuildError>, begun: Instant) {
+        let count = if outcome.is_ok() { &self.rebuilds } else { &self.rebuilds_failed };
+        count.add(1);
+        self.rebuilding.ended(outcome);
+        self.times.took("rebuild", done_or_failed(outcome.is_ok()), begun);
     }
 
     pub(crate) fn null(&self, remembered: Remembered) {
-        match remembered {
-            Remembered::Stored => self.nulls_stored.add(1),
-            Remembered::Created | Remembered::Late => self.nulls_withheld.add(1),
-            Remembered::Failed => self.nulls_failed.add(1),
-        }
+        count(remembered, [&self.nulls_stored, &self.nulls_withheld, &self.nulls_failed]);
     }
 
     pub(crate) fn removed(&self, remembered: Remembered) {
-        match remembered {
-            Remembered::Stored => self.removals.add(1),
-            Remembered::Created | Remembered::Late => self.removals_withheld.add(1),
-            Remembered::Failed => self.removals_failed.add(1),
-        }
+        count(remembered, [&self.removals, &self.removals_withheld, &self.removals_failed]);
     }
+}
+
+fn count(remembered: Remembered, [stored, withheld, failed]: [&Count; 3]) {
+    match remembered {
+        Remembered::Stored => stored.add(1),
+        Remembered::Created | Remembered::Late => withheld.add(1),
+        Remembered::Failed => failed.add(1),
+    }
+}
+
+const fn done_or_failed(is_done: bool) -> &'static str {
+    if is_done { "done" } else { "failed" }
 }
 
 /// Says what the counters' families are.

@@ -6,10 +6,18 @@
 use metrics::{Histogram, IntoF64, Unit, describe_histogram, histogram};
 use tokio::time::Instant;
 
-/// How long one kind of work takes, by its outcome: every handle, made once.
+/// Each kind of work that is timed, what its time is, and its outcomes.
+#[cfg(feature = "metrics")]
+const WORK: [(&str, &str, &[&str]); 3] = [
+    ("check", "How long a look-up of an id takes", &["present", "absent", "unknown"]),
+    ("insert", "How long an insert takes, of one id or many", &["done", "failed"]),
+    ("rebuild", "How long a rebuild of this process takes", &["done", "failed"]),
+];
+
+/// How long each kind of work takes, by its outcome: every handle, made once.
 pub(crate) struct Times {
     #[cfg(feature = "metrics")]
-    handles: Vec<(&'static str, Histogram)>,
+    handles: Vec<(&'static str, &'static str, Histogram)>,
 }
 
 #[cfg_attr(
@@ -17,30 +25,30 @@ pub(crate) struct Times {
     expect(unused_variables, clippy::unused_self, reason = "only a recorder wants to know")
 )]
 impl Times {
-    pub(crate) fn new(
-        filter: &str,
-        name: &'static str,
-        help: &'static str,
-        outcomes: &[&'static str],
-    ) -> Self {
+    pub(crate) fn new(filter: &str) -> Self {
         #[cfg(feature = "metrics")]
-        describe_histogram!(name, Unit::Seconds, help);
+        let mut handles = Vec::new();
+        #[cfg(feature = "metrics")]
+        for (work, help, outcomes) in WORK {
+            let name = format!("bloom_guard_{work}_seconds");
+            describe_histogram!(name.clone(), Unit::Seconds, help);
+            for outcome in outcomes {
+                let labels = [("filter", filter.to_owned()), ("outcome", (*outcome).to_owned())];
+                handles.push((work, *outcome, histogram!(name.clone(), &labels)));
+            }
+        }
         Self {
             #[cfg(feature = "metrics")]
-            handles: outcomes
-                .iter()
-                .map(|&outcome| {
-                    let filter = filter.to_owned();
-                    (outcome, histogram!(name, "filter" => filter, "outcome" => outcome))
-                })
-                .collect(),
+            handles,
         }
     }
 
-    /// Some work, begun then, has ended.
-    pub(crate) fn took(&self, outcome: &'static str, begun: Instant) {
+    /// Some work of this kind, begun then, has ended.
+    pub(crate) fn took(&self, work: &str, outcome: &str, begun: Instant) {
         #[cfg(feature = "metrics")]
-        if let Some((_, histogram)) = self.handles.iter().find(|(name, _)| *name == outcome) {
+        if let Some((.., histogram)) =
+            self.handles.iter().find(|of| (of.0, of.1) == (work, outcome))
+        {
             histogram.record(Since(begun));
         }
     }

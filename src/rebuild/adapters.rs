@@ -111,36 +111,20 @@ where
 }
 
 /// Returns a source that iterates over what the closure returns, for ids that are in memory.
-///
-/// ```
-/// let ids: std::sync::Arc<[u64]> = (0..1_000).collect();
-/// let source = bloom_guard::from_iter(move || ids.to_vec());
-/// # let _ = source;
-/// ```
 pub fn from_iter<F, I>(ids: F) -> impl RebuildSource
 where
     F: Fn() -> I + Send + Sync + 'static,
     I: IntoIterator<IntoIter: Send>,
     I::Item: AsId + Send + Sync,
 {
-    FromIter(ids)
-}
-
-struct FromIter<F>(F);
-
-impl<F, I> RebuildSource for FromIter<F>
-where
-    F: Fn() -> I + Send + Sync + 'static,
-    I: IntoIterator<IntoIter: Send>,
-    I::Item: AsId + Send + Sync,
-{
-    async fn scan(&self, ids: &mut IdSink<'_>) -> Result<(), BoxError> {
-        let iter = (self.0)().into_iter();
+    let ids = Arc::new(ids);
+    from_fn(async move |sink: &mut IdSink<'_>| {
+        let iter = ids().into_iter();
         for id in iter {
-            ids.push(&id).await?;
+            sink.push(&id).await?;
         }
         Ok(())
-    }
+    })
 }
 
 /// Returns a source that runs a closure on Tokio's pool of blocking threads, for drivers that block.
@@ -182,18 +166,9 @@ pub fn from_blocking<F>(scan: F) -> impl RebuildSource
 where
     F: Fn(&mut BlockingIds) -> Result<(), BoxError> + Send + Sync + 'static,
 {
-    FromBlocking(Arc::new(scan))
-}
-
-struct FromBlocking<F>(Arc<F>);
-
-impl<F> RebuildSource for FromBlocking<F>
-where
-    F: Fn(&mut BlockingIds) -> Result<(), BoxError> + Send + Sync + 'static,
-{
-    async fn scan(&self, ids: &mut IdSink<'_>) -> Result<(), BoxError> {
+    let scan = Arc::new(scan);
+    from_fn(async move |ids: &mut IdSink<'_>| {
         let (sender, mut chunks) = mpsc::channel(CHUNKS);
-        let scan = Arc::clone(&self.0);
         let scanning = tokio::task::spawn_blocking(move || {
             let mut ids = BlockingIds { chunk: Vec::with_capacity(CHUNK), sender };
             scan(&mut ids)?;
@@ -213,10 +188,11 @@ where
                 Err(cancelled) => cancelled.into(),
             }),
         }
-    }
+    })
 }
 
 /// Where a blocking scan pushes its ids.
+#[derive(Debug)]
 pub struct BlockingIds {
     chunk: Vec<Id>,
     sender: mpsc::Sender<Vec<Id>>,
@@ -236,12 +212,6 @@ impl BlockingIds {
     fn flush(&mut self) -> Result<(), BoxError> {
         let chunk = std::mem::replace(&mut self.chunk, Vec::with_capacity(CHUNK));
         self.sender.blocking_send(chunk).map_err(|_| "the rebuild was given up".into())
-    }
-}
-
-impl fmt::Debug for BlockingIds {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("BlockingIds").finish_non_exhaustive()
     }
 }
 

@@ -31,6 +31,6 @@ pub use schedule::Schedule;
 pub use sink::IdSink;
 pub use source::RebuildSource;
 
-pub(crate) use run::Shrinking;
+pub(crate) use run::Cause;
 pub(crate) use source::ErasedSource;
 pub(crate) use task::Rebuilder;

@@ -1,13 +1,14 @@
 //! One rebuild, from the lease to the swap.
 
 use std::fmt;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout};
 
-use super::shortfall::{Replaces, Shortfall};
-use super::sink::IdSink;
+use super::shortfall::Shortfall;
+use super::sink::{IdSink, To};
 use super::source::ErasedSource;
 use crate::error::RebuildError;
 use crate::extract::IdExtractor;
@@ -21,30 +22,23 @@ const SCANS: u64 = 3;
 /// The head-room for a filter that is sized from a count, not by the application.
 const HEAD_ROOM: f64 = 1.5;
 
-/// Whether a rebuild may hold far fewer ids than the one before, or none at all.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Shrinking {
-    Refused,
-    Accepted,
-}
-
 /// Why a rebuild is done.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum Cause {
-    /// The application asked for it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Cause {
     ByHand,
+    /// The application asked for it, and takes a filter of far fewer ids than the one before, or of none.
+    AcceptingLoss,
     /// The live filter is old enough.
     Schedule,
     /// A process asked for it, or the filter has settled for long enough.
     Due,
-    /// There is no filter to trust.
     NoTrust(Doubt),
 }
 
 impl fmt::Display for Cause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::ByHand => f.write_str("by hand"),
+            Self::ByHand | Self::AcceptingLoss => f.write_str("by hand"),
             Self::Schedule => f.write_str("by schedule"),
             Self::Due => f.write_str("asked for, or the time to settle is over"),
             Self::NoTrust(doubt) => doubt.fmt(f),
@@ -52,32 +46,35 @@ impl fmt::Display for Cause {
     }
 }
 
-/// What one rebuild works with.
-pub(super) struct RebuildRun<'a> {
-    pub(super) store: &'a Store,
-    pub(super) source: &'a dyn ErasedSource,
-    pub(super) extractor: &'a dyn IdExtractor,
-    pub(super) settings: &'a Settings,
-    pub(super) cause: Cause,
-    pub(super) progress: &'a Progress,
+/// What the rebuilds of one filter work with, and what each has to know of those before it.
+pub(super) struct Runner {
+    pub(super) store: Arc<Store>,
+    pub(super) source: Option<Arc<dyn ErasedSource>>,
+    pub(super) extractor: Arc<dyn IdExtractor>,
+    pub(super) settings: Settings,
+    pub(super) progress: Progress,
     /// The ids of the last generation that this process put live, where the store does not know.
-    pub(super) last_items: u64,
+    pub(super) last_items: AtomicU64,
     /// The ids that a scan gave which outgrew its filter, if no rebuild has succeeded since.
-    pub(super) outgrown: &'a AtomicU64,
-    pub(super) shortfall: &'a Shortfall,
-    pub(super) shrinking: Shrinking,
-    /// Of a store's filters those are rebuilt whose build began before this moment of its clock, µs.
-    pub(super) before_us: i64,
+    pub(super) outgrown: AtomicU64,
+    pub(super) shortfall: Shortfall,
 }
 
-impl RebuildRun<'_> {
-    /// Runs the rebuild to its end. Where the source outgrows its filter, the lease is given back, and all begins again with a larger
-    /// one: what was allocated under a lease is never allocated anew.
-    pub(super) async fn run(&self) -> Result<RebuildReport, RebuildError> {
+impl Runner {
+    /// Runs a rebuild to its end. Of a store's filters those are rebuilt whose build began before this moment of its clock, µs.
+    /// Where the source outgrows its filter, the lease is given back, and all begins again with a larger one: what was allocated
+    /// under a lease is never allocated anew.
+    pub(super) async fn run(
+        &self,
+        cause: Cause,
+        before_us: i64,
+    ) -> Result<RebuildReport, RebuildError> {
         let began = Instant::now();
         for scans in 1..=SCANS {
-            if let Some(report) = self.attempt(began, scans).await? {
-                return Ok(report);
+            if let Some(report) = self.attempt(cause, before_us, scans).await? {
+                self.last_items.store(report.ids, Ordering::Relaxed);
+                self.outgrown.store(0, Ordering::Relaxed);
+                return Ok(RebuildReport { scans, took: began.elapsed(), ..report });
             }
         }
         let ids = self.outgrown.load(Ordering::Relaxed);
@@ -92,35 +89,41 @@ impl RebuildRun<'_> {
     /// Tries once; returns nothing where the source outgrew its filter.
     async fn attempt(
         &self,
-        began: Instant,
+        cause: Cause,
+        before_us: i64,
         scans: u64,
     ) -> Result<Option<RebuildReport>, RebuildError> {
+        let source = self.source()?;
         self.progress.enter(RebuildStep::Lease);
-        let mut build = self.store.begin(self.before_us).await?.ok_or(RebuildError::Busy)?;
-        let previous = build.previous().unwrap_or(self.last_items);
-        if let Some(own) = self.source.identity()
-            && let Some(filters) =
-                build.identify(&own, self.shrinking == Shrinking::Accepted).await?
+        let mut build = self.store.begin(before_us).await?.ok_or(RebuildError::Busy)?;
+        let previous = build.previous().unwrap_or(self.last_items.load(Ordering::Relaxed));
+        if let Some(own) = source.identity()
+            && let Some(filters) = build.identify(&own, cause == Cause::AcceptingLoss).await?
         {
             return Err(RebuildError::OtherSource { own, filters });
         }
-        let counted = self.source.count().await.map_err(RebuildError::Source)?;
+        let counted = source.count().await.map_err(RebuildError::Source)?;
         let expected = counted.unwrap_or(previous).max(self.outgrown.load(Ordering::Relaxed));
         let sizing = self.sized_for(expected)?;
+        let last = self.progress.status().last;
         // A database that is away costs the store nothing but the first attempt.
-        if let Some(Err(error)) = self.progress.status().last
-            && let RebuildError::Source(_) = *error
+        if let Some(Err(error)) = &last
+            && let RebuildError::Source(_) = **error
         {
             self.probe().await?;
         }
-        let leased = build.lease(sizing).await;
-        let ended = match leased {
+        let ended = match build.lease(sizing).await {
             Ok(Some(room)) => {
+                // Not before: a process for which there is no lease or no room tries once a second.
+                match last {
+                    _ if scans > 1 => {}
+                    Some(Err(_)) => tracing::debug!(%cause, "a rebuild begins"),
+                    _ => tracing::info!(%cause, "a rebuild begins"),
+                }
                 let kept = build.keep_lease();
-                let steps = self.steps(&mut build, room, previous, began, scans);
                 tokio::select! {
                     biased;
-                    report = steps => report,
+                    report = self.steps(&mut build, cause, room, previous) => report,
                     () = kept => Err(RebuildError::Busy),
                 }
             }
@@ -131,23 +134,19 @@ impl RebuildRun<'_> {
         ended
     }
 
+    /// The steps from *recent* on.
     async fn steps(
         &self,
         build: &mut Build,
+        cause: Cause,
         room: u64,
         previous: u64,
-        began: Instant,
-        scans: u64,
     ) -> Result<Option<RebuildReport>, RebuildError> {
-        if scans == 1 {
-            // Not before: a process for which there is no lease or no room tries once a second.
-            self.tell_of_begin();
-        }
         self.progress.enter(RebuildStep::Recent);
         let recent = build.read_recent().await?;
         let limit = self.settings.longest_rebuild;
         // The lease of a scan that hangs must not be renewed for ever: other processes wait for it.
-        let scanned = self.put_live(build, room, previous, recent, (began, scans));
+        let scanned = self.put_live(build, cause, room, previous, recent);
         timeout(limit, scanned).await.unwrap_or_else(|_| {
             Err(RebuildError::GivenUp {
                 reason: format!("the rebuild took longer than its limit of {limit:?}"),
@@ -160,10 +159,10 @@ impl RebuildRun<'_> {
     async fn put_live(
         &self,
         build: &mut Build,
+        cause: Cause,
         room: u64,
         previous: u64,
         recent: u64,
-        (began, scans): (Instant, u64),
     ) -> Result<Option<RebuildReport>, RebuildError> {
         self.progress.enter(RebuildStep::Scan);
         let scanning = Instant::now();
@@ -174,8 +173,8 @@ impl RebuildRun<'_> {
             return Ok(None);
         }
         self.progress.enter(RebuildStep::Compare);
-        self.compare(previous, ids).await?;
-        let live = build.put_live(self.progress).await?;
+        self.compare(cause, previous, ids).await?;
+        let live = build.put_live(&self.progress).await?;
         Ok(Some(RebuildReport {
             generation: live.generation,
             ids,
@@ -183,34 +182,30 @@ impl RebuildRun<'_> {
             capacity: live.capacity,
             expected_rate: live.expected_rate,
             bytes: live.bytes,
-            scans,
+            scans: 1,
             scan_took,
-            took: began.elapsed(),
+            took: scanning.elapsed(),
         }))
     }
 
-    /// Logs that a rebuild begins, unless it is one of many attempts after a failure.
-    fn tell_of_begin(&self) {
-        match self.progress.status().last {
-            Some(Err(_)) => tracing::debug!(cause = %self.cause, "a rebuild begins"),
-            _ => tracing::info!(cause = %self.cause, "a rebuild begins"),
-        }
+    fn source(&self) -> Result<&dyn ErasedSource, RebuildError> {
+        self.source.as_deref().ok_or(RebuildError::NoSource)
     }
 
     /// Scans the source up to its first id, if it gives one.
     async fn probe(&self) -> Result<(), RebuildError> {
         let first = Notify::new();
-        let mut sink = IdSink::for_nobody(self.extractor, self.progress, &first);
+        let mut sink = IdSink::new(&*self.extractor, &self.progress, To::Nobody(&first));
         tokio::select! {
-            end = self.source.scan(&mut sink) => end.map_err(RebuildError::Source),
+            end = self.source()?.scan(&mut sink) => end.map_err(RebuildError::Source),
             () = first.notified() => Ok(()),
         }
     }
 
     /// Has the source push all of its ids; returns how many there are.
     async fn read_source(&self, build: &mut Build) -> Result<u64, RebuildError> {
-        let mut sink = IdSink::new(self.extractor, build, self.progress);
-        let end = self.source.scan(&mut sink).await;
+        let mut sink = IdSink::new(&*self.extractor, &self.progress, To::Build(build));
+        let end = self.source()?.scan(&mut sink).await;
         // What the source says of an id that is none, or of a store that failed, is said here already.
         let ids = sink.end().await?;
         end.map_err(RebuildError::Source)?;
@@ -233,18 +228,17 @@ impl RebuildRun<'_> {
     }
 
     /// *Compare*: an empty view or a wrong tenant must not go live, or not at once.
-    async fn compare(&self, previous: u64, found: u64) -> Result<(), RebuildError> {
+    async fn compare(&self, cause: Cause, previous: u64, found: u64) -> Result<(), RebuildError> {
         let limit = self.settings.shrink_limit;
-        let judged = if self.shrinking == Shrinking::Accepted {
+        let judged = if cause == Cause::AcceptingLoss {
             Ok(())
         } else if found == 0 {
             Err(RebuildError::Empty)
         } else if found as f64 >= previous as f64 * (1.0 - limit) {
             Ok(())
         } else {
-            let live = self.store.survey().await?.live;
-            let replaces =
-                live.map_or(Replaces::Nothing, |live| Replaces::Trusted(live.generation));
+            let live = self.store.survey().await?.live.ok();
+            let replaces = live.map(|live| live.generation);
             if !self.shortfall.lasts(found, replaces, Instant::now()) {
                 return Err(RebuildError::Shrunk { previous, found, limit });
             }

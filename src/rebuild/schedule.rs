@@ -10,7 +10,6 @@ use std::time::Duration;
 
 use crate::error::SettingError;
 use crate::filter::Generation;
-use crate::settings;
 
 /// When the filter is rebuilt.
 ///
@@ -48,7 +47,7 @@ impl Schedule {
         const PERIOD: RangeInclusive<Duration> = Schedule::MIN_PERIOD..=Schedule::MAX_PERIOD;
         match &self.0 {
             Kind::Manual => Ok(()),
-            Kind::Every(period) => settings::duration("rebuild period", *period, &PERIOD),
+            Kind::Every(period) => SettingError::bounded("rebuild period", *period, &PERIOD),
             #[cfg(feature = "cron")]
             Kind::Cron(cron) => cron.judge(),
         }
@@ -71,14 +70,14 @@ impl Schedule {
         Some((gap + gap / 4).clamp(Self::MIN_PERIOD, Self::MAX_PERIOD))
     }
 
-    /// Returns whether a generation, known here for that time, is due for replacement at a time in µs
+    /// Whether a generation, known here for that time, is due for replacement at a time in µs
     /// since the Unix epoch.
-    pub(super) fn due(&self, live: Generation, known: Duration, now_us: i64) -> Due {
+    pub(super) fn is_due(&self, live: Generation, known: Duration, now_us: i64) -> bool {
         let mut built_us = live.get();
         if built_us > now_us.saturating_add(SKEW_US) {
             built_us = now_us.saturating_sub(micros(known));
         }
-        let due = match &self.0 {
+        match &self.0 {
             Kind::Manual => false,
             Kind::Every(period) => {
                 let period = micros(*period);
@@ -88,8 +87,7 @@ impl Schedule {
             }
             #[cfg(feature = "cron")]
             Kind::Cron(cron) => cron.is_one_between(built_us, now_us),
-        };
-        if due { Due::Now } else { Due::Later }
+        }
     }
 }
 
@@ -102,13 +100,6 @@ fn micros(duration: Duration) -> i64 {
     i64::try_from(duration.as_micros()).unwrap_or(i64::MAX)
 }
 
-/// Whether a rebuild is due.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Due {
-    Now,
-    Later,
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -116,8 +107,8 @@ mod tests {
     const SECOND: i64 = 1_000_000;
     const NOON: i64 = 1_767_268_800 * SECOND; // 2026-01-01T12:00:00Z
 
-    fn due(schedule: &Schedule, built: i64, now: i64) -> Due {
-        schedule.due(Generation::new(built).unwrap(), Duration::ZERO, now)
+    fn due(schedule: &Schedule, built: i64, now: i64) -> bool {
+        schedule.is_due(Generation::new(built).unwrap(), Duration::ZERO, now)
     }
 
     #[test]
@@ -125,9 +116,9 @@ mod tests {
         let hourly = Schedule::every(Duration::from_secs(3600));
         let mut seen = std::collections::BTreeSet::new();
         for built in (0..100).map(|i| NOON + i * 7 * SECOND) {
-            assert_eq!(due(&hourly, built, built + 3599 * SECOND), Due::Later);
-            assert_eq!(due(&hourly, built, built + 3960 * SECOND), Due::Now);
-            let first = (3600..=3960).find(|s| due(&hourly, built, built + s * SECOND) == Due::Now);
+            assert!(!due(&hourly, built, built + 3599 * SECOND));
+            assert!(due(&hourly, built, built + 3960 * SECOND));
+            let first = (3600..=3960).find(|s| due(&hourly, built, built + s * SECOND));
             seen.insert(first);
         }
         assert!(seen.len() > 20, "generations are spread: {seen:?}");
@@ -138,9 +129,9 @@ mod tests {
         let hourly = Schedule::every(Duration::from_secs(3600));
         for ahead in [600, 3600, 23 * 3600, 48 * 3600] {
             let future = Generation::new(NOON + ahead * SECOND).unwrap();
-            let due = |known| hourly.due(future, Duration::from_secs(known), NOON);
-            assert_eq!(due(3599), Due::Later, "{ahead} s ahead, and no storm");
-            assert_eq!(due(3960), Due::Now, "{ahead} s ahead");
+            let due = |known| hourly.is_due(future, Duration::from_secs(known), NOON);
+            assert!(!due(3599), "{ahead} s ahead, and no storm");
+            assert!(due(3960), "{ahead} s ahead");
         }
     }
 
@@ -150,7 +141,7 @@ mod tests {
         let schedule = Schedule::every(Duration::from_secs(600));
         for ahead in [1, 60, 300] {
             let built = Generation::new(NOON + ahead * SECOND).unwrap();
-            assert_eq!(schedule.due(built, known, NOON), Due::Later, "{ahead} s");
+            assert!(!schedule.is_due(built, known, NOON), "{ahead} s");
         }
     }
 

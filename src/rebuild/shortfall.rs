@@ -17,15 +17,6 @@ use tokio::time::Instant;
 
 use crate::filter::Generation;
 
-/// What the scan would replace.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Replaces {
-    /// A filter that answers.
-    Trusted(Generation),
-    /// No filter that answers.
-    Nothing,
-}
-
 /// An hour less than a day, so that the next night's scan is not a moment too early.
 const DAY: Duration = Duration::from_secs(23 * 60 * 60);
 const OVER_A_DAY: f64 = 0.1;
@@ -38,26 +29,25 @@ const FEW: u64 = 10;
 #[derive(Default)]
 pub(super) struct Shortfall(Mutex<Option<First>>);
 
-/// The first scan of a shortfall.
-#[derive(Debug, Clone, Copy)]
 struct First {
     at: Instant,
     found: u64,
     /// What the scan before this one found.
     last: u64,
-    replaces: Replaces,
+    /// The filter that it would have replaced, if one answered.
+    replaces: Option<Generation>,
 }
 
 impl Shortfall {
     /// Notes a scan that found far fewer ids; returns whether that has lasted for long enough. A filter
     /// that another process has put live meanwhile begins the time anew, because its scan found more.
-    pub(super) fn lasts(&self, found: u64, replaces: Replaces, now: Instant) -> bool {
+    pub(super) fn lasts(&self, found: u64, replaces: Option<Generation>, now: Instant) -> bool {
         let mut first = self.0.lock();
         if let Some(first) = &mut *first
             && first.replaces == replaces
             && first.agrees_with(found)
         {
-            let time = if replaces == Replaces::Nothing { MINUTE } else { DAY };
+            let time = if replaces.is_none() { MINUTE } else { DAY };
             let last = std::mem::replace(&mut first.last, found);
             return now.duration_since(first.at) >= time
                 && found <= last + within(last, OVER_A_DAY);
@@ -74,7 +64,7 @@ impl Shortfall {
     /// Notes that a filter answers: what was found while none did counts no more.
     pub(super) fn note_trust(&self) {
         let mut first = self.0.lock();
-        *first = first.take().filter(|first| first.replaces != Replaces::Nothing);
+        *first = first.take().filter(|first| first.replaces.is_some());
     }
 }
 
@@ -87,9 +77,9 @@ impl First {
     fn agrees_with(&self, found: u64) -> bool {
         match self.replaces {
             // Growth must not put the end off. That it has ended is seen from the scan before.
-            Replaces::Trusted(_) => found + within(self.found, OVER_A_DAY) >= self.found,
+            Some(_) => found + within(self.found, OVER_A_DAY) >= self.found,
             // A table that is being restored grows, and is waited for.
-            Replaces::Nothing => found.abs_diff(self.found) <= within(self.found, OVER_A_MINUTE),
+            None => found.abs_diff(self.found) <= within(self.found, OVER_A_MINUTE),
         }
     }
 }
@@ -98,8 +88,8 @@ impl First {
 mod tests {
     use super::*;
 
-    fn trusted(generation: i64) -> Replaces {
-        Replaces::Trusted(Generation::new(generation).unwrap())
+    fn trusted(generation: i64) -> Option<Generation> {
+        Some(Generation::new(generation).unwrap())
     }
 
     #[test]
@@ -111,9 +101,9 @@ mod tests {
         assert!(shortfall.lasts(7_900, trusted(1), now + DAY));
 
         let shortfall = Shortfall::default();
-        assert!(!shortfall.lasts(8_000, Replaces::Nothing, now));
-        assert!(!shortfall.lasts(8_000, Replaces::Nothing, now + MINUTE / 2));
-        assert!(shortfall.lasts(8_000, Replaces::Nothing, now + MINUTE));
+        assert!(!shortfall.lasts(8_000, None, now));
+        assert!(!shortfall.lasts(8_000, None, now + MINUTE / 2));
+        assert!(shortfall.lasts(8_000, None, now + MINUTE));
     }
 
     #[test]
@@ -121,10 +111,10 @@ mod tests {
         let now = Instant::now();
         let shortfall = Shortfall::default();
         for (n, found) in [1_000, 2_000, 3_000, 4_000].into_iter().enumerate() {
-            assert!(!shortfall.lasts(found, Replaces::Nothing, now + MINUTE * n as u32));
+            assert!(!shortfall.lasts(found, None, now + MINUTE * n as u32));
         }
-        assert!(shortfall.lasts(4_000, Replaces::Nothing, now + MINUTE * 4));
-        assert!(!shortfall.lasts(40, Replaces::Nothing, now + MINUTE * 5), "or emptied");
+        assert!(shortfall.lasts(4_000, None, now + MINUTE * 4));
+        assert!(!shortfall.lasts(40, None, now + MINUTE * 5), "or emptied");
     }
 
     #[test]
@@ -151,9 +141,9 @@ mod tests {
     fn what_was_found_before_there_was_a_filter_to_trust_counts_no_more() {
         let now = Instant::now();
         let shortfall = Shortfall::default();
-        assert!(!shortfall.lasts(500, Replaces::Nothing, now));
+        assert!(!shortfall.lasts(500, None, now));
         shortfall.note_trust();
-        assert!(!shortfall.lasts(500, Replaces::Nothing, now + DAY));
+        assert!(!shortfall.lasts(500, None, now + DAY));
         assert!(!shortfall.lasts(500, trusted(1), now + DAY));
         shortfall.note_trust();
         assert!(shortfall.lasts(500, trusted(1), now + DAY * 2));
@@ -168,18 +158,15 @@ mod tests {
             let at = now + DAY / 24 * hour;
             assert!(!shortfall.lasts(500, trusted(i64::from(hour) + 1), at), "hour {hour}");
         }
-        assert!(
-            !shortfall.lasts(500, Replaces::Nothing, now + DAY * 4),
-            "so does trust that is lost"
-        );
+        assert!(!shortfall.lasts(500, None, now + DAY * 4), "so does trust that is lost");
     }
 
     #[test]
     fn a_scan_that_finds_enough_ends_it() {
         let now = Instant::now();
         let shortfall = Shortfall::default();
-        assert!(!shortfall.lasts(8_000, Replaces::Nothing, now));
+        assert!(!shortfall.lasts(8_000, None, now));
         shortfall.end();
-        assert!(!shortfall.lasts(8_000, Replaces::Nothing, now + MINUTE));
+        assert!(!shortfall.lasts(8_000, None, now + MINUTE));
     }
 }

@@ -25,31 +25,15 @@ pub struct IdSink<'a> {
     failure: Option<RebuildError>,
 }
 
-/// Where ids go.
-enum To<'a> {
+pub(super) enum To<'a> {
     Build(&'a mut Build),
     /// It is only looked whether there are any: this is told of the first, and nothing more is taken.
     Nobody(&'a Notify),
 }
 
 impl<'a> IdSink<'a> {
-    pub(super) fn new(
-        extractor: &'a dyn IdExtractor,
-        build: &'a mut Build,
-        progress: &'a Progress,
-    ) -> Self {
+    pub(super) fn new(extractor: &'a dyn IdExtractor, progress: &'a Progress, to: To<'a>) -> Self {
         progress.scanned(0);
-        let (batch, to) = (Vec::new(), To::Build(build));
-        Self { extractor, to, progress, batch, count: 0, failure: None }
-    }
-
-    /// Returns one that keeps no id, and tells of the first.
-    pub(super) fn for_nobody(
-        extractor: &'a dyn IdExtractor,
-        progress: &'a Progress,
-        first: &'a Notify,
-    ) -> Self {
-        let to = To::Nobody(first);
         Self { extractor, to, progress, batch: Vec::new(), count: 0, failure: None }
     }
 

@@ -121,7 +121,6 @@ async fn caught<T>(reading: impl Future<Output = Result<T, BoxError>>) -> Result
     .await
 }
 
-/// Returns the message of a panic.
 pub(super) fn panic_text(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().copied();
     let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));

@@ -1,14 +1,14 @@
 //! The background task that rebuilds when it is due.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use tokio::sync::Mutex;
 use tokio::time::{Instant, sleep};
 
-use super::run::{Cause, RebuildRun, Shrinking};
-use super::schedule::{Due, Schedule};
+use super::run::{Cause, Runner};
+use super::schedule::Schedule;
 use super::shortfall::Shortfall;
 use super::source::ErasedSource;
 use crate::error::{RebuildError, chain};
@@ -25,21 +25,12 @@ const POLL: Duration = Duration::from_secs(1);
 /// third of the time at most. A database that is away, or a Redis that has no room, fails at once, and is
 /// asked again soon when it is back.
 const WAIT_PER_READING: u32 = 2;
-/// The longest wait.
 const LONGEST_WAIT: Duration = Duration::from_secs(300);
 
-/// Rebuilds one filter.
 pub(crate) struct Rebuilder {
-    store: Arc<Store>,
-    extractor: Arc<dyn IdExtractor>,
-    source: Option<Arc<dyn ErasedSource>>,
+    runner: Runner,
     schedule: Schedule,
-    settings: Settings,
     metrics: Arc<Metrics>,
-    progress: Progress,
-    last_items: AtomicU64,
-    outgrown: AtomicU64,
-    shortfall: Shortfall,
     one_at_a_time: Mutex<()>,
 }
 
@@ -52,58 +43,45 @@ impl Rebuilder {
         metrics: Arc<Metrics>,
     ) -> Self {
         let (schedule, source) = source.unzip();
-        Self {
+        let runner = Runner {
             store,
-            extractor,
             source,
-            schedule: schedule.unwrap_or(Schedule::manual()),
+            extractor,
             settings: settings.clone(),
-            metrics,
             progress: Progress::new(),
             last_items: AtomicU64::new(0),
             outgrown: AtomicU64::new(0),
             shortfall: Shortfall::default(),
-            one_at_a_time: Mutex::new(()),
-        }
+        };
+        let schedule = schedule.unwrap_or(Schedule::manual());
+        Self { runner, schedule, metrics, one_at_a_time: Mutex::new(()) }
     }
 
     pub(crate) fn has_source(&self) -> bool {
-        self.source.is_some()
+        self.runner.source.is_some()
     }
 
     pub(crate) fn status(&self) -> RebuildStatus {
-        self.progress.status()
+        self.runner.progress.status()
     }
 
-    fn last_failure(&self) -> Option<String> {
-        self.status().last?.err().map(|error| chain(&error))
-    }
-
-    /// Rebuilds, whatever the schedule says: now, or after the rebuild that is under way in this process.
+    /// Rebuilds now, or after the rebuild that is under way in this process: those of a store's filters whose build began
+    /// before this moment of its clock, µs.
     pub(crate) async fn rebuild(
         &self,
-        shrinking: Shrinking,
-    ) -> Result<RebuildReport, Arc<RebuildError>> {
-        self.rebuild_for(Cause::ByHand, shrinking, i64::MAX).await
-    }
-
-    async fn rebuild_for(
-        &self,
         cause: Cause,
-        shrinking: Shrinking,
         before_us: i64,
     ) -> Result<RebuildReport, Arc<RebuildError>> {
+        let Runner { store, progress, .. } = &self.runner;
         let _only = self.one_at_a_time.lock().await;
-        let _idle = IdleAtLast(&self.progress);
+        let _idle = IdleAtLast(progress);
         let begun = Instant::now();
-        let ended = self.run_once(cause, shrinking, before_us).await.map_err(Arc::new);
+        let ended = self.runner.run(cause, before_us).await.map_err(Arc::new);
         match &ended {
             Ok(report) => {
-                self.metrics.rebuild(None, begun);
+                self.metrics.rebuild(Ok(()), begun);
                 // What went live answers, or it is known why not.
-                self.metrics.probe(&self.store).await;
-                self.last_items.store(report.ids, Ordering::Relaxed);
-                self.outgrown.store(0, Ordering::Relaxed);
+                self.metrics.probe(store).await;
                 tracing::info!(
                     generation = report.generation.get(),
                     ids = report.ids,
@@ -114,55 +92,29 @@ impl Rebuilder {
             }
             Err(error) if matches!(**error, RebuildError::Busy) => return ended,
             Err(error) => {
-                self.metrics.rebuild(Some(error), begun);
+                self.metrics.rebuild(Err(error), begun);
                 self.log_failure(&chain(error));
             }
         }
-        self.progress.ended(ended.clone());
+        progress.ended(ended.clone());
         ended
     }
 
     /// Logs a failure, unless the last rebuild failed for the same reason.
     fn log_failure(&self, error: &str) {
+        let last = self.status().last.and_then(Result::err).map(|error| chain(&error));
         // It may tell of another number each time.
-        if self.last_failure().is_some_and(|last| words(&last).eq(words(error))) {
+        if last.is_some_and(|last| words(&last).eq(words(error))) {
             return;
         }
-        match self.store.condition().live {
-            Ok(_) => tracing::warn!(
-                error,
-                "the rebuild failed; the live filter stays, and the next attempt comes by itself: see the guide, rebuilds"
-            ),
-            Err(_) => {
-                tracing::warn!(
-                    error,
-                    "the rebuild failed, and no filter is known to be live; the next attempt comes by itself: see the guide, rebuilds"
-                );
-            }
-        }
-    }
-
-    async fn run_once(
-        &self,
-        cause: Cause,
-        shrinking: Shrinking,
-        before_us: i64,
-    ) -> Result<RebuildReport, RebuildError> {
-        let source = self.source.as_deref().ok_or(RebuildError::NoSource)?;
-        let run = RebuildRun {
-            store: &self.store,
-            source,
-            extractor: &*self.extractor,
-            settings: &self.settings,
-            cause,
-            progress: &self.progress,
-            last_items: self.last_items.load(Ordering::Relaxed),
-            outgrown: &self.outgrown,
-            shortfall: &self.shortfall,
-            shrinking,
-            before_us,
+        let filter = match self.runner.store.condition().live {
+            Ok(_) => "the live filter stays",
+            Err(_) => "no filter is known to be live",
         };
-        run.run().await
+        tracing::warn!(
+            error,
+            "the rebuild failed; {filter}, and the next attempt comes by itself: see the guide, rebuilds"
+        );
     }
 
     /// Rebuilds whenever it is due, for as long as it is polled.
@@ -174,18 +126,21 @@ impl Rebuilder {
             let idle = self.one_at_a_time.try_lock().is_ok();
             if idle && let Some(survey) = self.survey().await {
                 if survey.live.is_ok() {
-                    self.shortfall.note_trust();
+                    self.runner.shortfall.note_trust();
                 }
-                if let Due::Now = self.due(&survey, &mut known) {
+                if self.is_due(&survey, &mut known) {
                     let (cause, before_us) = cause(&survey);
-                    match self.rebuild_for(cause, Shrinking::Refused, before_us).await {
+                    let ended = self.rebuild(cause, before_us).await;
+                    match ended.as_ref().map_err(|error| &**error) {
                         Ok(_) => {}
                         // Another scan would find as few. The live filter stays until the next is due.
-                        Err(error) if is_shrinkage(&error) && survey.live.is_ok() => {
+                        Err(RebuildError::Shrunk { .. } | RebuildError::Empty)
+                            if survey.live.is_ok() =>
+                        {
                             known = known.map(|known| known.given_up(survey.now_us));
                         }
                         Err(_) => {
-                            wait = self.progress.read_for() * WAIT_PER_READING;
+                            wait = self.runner.progress.read_for() * WAIT_PER_READING;
                             wait = wait.clamp(POLL, LONGEST_WAIT);
                         }
                     }
@@ -197,13 +152,13 @@ impl Rebuilder {
 
     /// Asks for the live filter and the time; notes whether that can be told.
     async fn survey(&self) -> Option<Survey> {
-        let survey = self.store.survey().await;
-        self.metrics.survey(survey.as_ref().err());
+        let survey = self.runner.store.survey().await;
+        self.metrics.surveys.ended(survey.as_ref().map(drop));
         survey.ok()
     }
 
     /// Judges a survey; `known` is the live generation as last seen.
-    fn due(&self, survey: &Survey, known: &mut Option<LiveGeneration>) -> Due {
+    fn is_due(&self, survey: &Survey, known: &mut Option<LiveGeneration>) -> bool {
         match &survey.live {
             Ok(live) => {
                 let generation = live.generation;
@@ -211,13 +166,13 @@ impl Rebuilder {
                     known.filter(|known| known.generation == generation).unwrap_or_else(|| {
                         // Another process has put it live, so this one's failures are over.
                         self.metrics.rebuilding.recovered();
-                        LiveGeneration::new(generation)
+                        LiveGeneration { generation, good_from: generation, since: Instant::now() }
                     });
                 *known = Some(seen);
                 if survey.due_us.is_some_and(|due_us| seen.good_from.get() <= due_us) {
-                    return Due::Now;
+                    return true;
                 }
-                self.schedule.due(seen.good_from, seen.since.elapsed(), survey.now_us)
+                self.schedule.is_due(seen.good_from, seen.since.elapsed(), survey.now_us)
             }
             Err(
                 Doubt::NoFilter
@@ -226,8 +181,8 @@ impl Rebuilder {
                 | Doubt::OtherKey
                 | Doubt::Suspect
                 | Doubt::Disproved,
-            ) => Due::Now,
-            Err(_) => Due::Later,
+            ) => true,
+            Err(_) => false,
         }
     }
 }
@@ -259,20 +214,11 @@ struct LiveGeneration {
 }
 
 impl LiveGeneration {
-    fn new(generation: Generation) -> Self {
-        Self { generation, good_from: generation, since: Instant::now() }
-    }
-
     /// Counts the age anew: a rebuild that would have put far fewer ids in its place was given up.
     fn given_up(self, now_us: i64) -> Self {
         let now = Generation::new(now_us).unwrap_or(self.good_from);
         Self { good_from: self.good_from.max(now), since: Instant::now(), ..self }
     }
-}
-
-/// Whether a rebuild was given up because it would have lost too many ids.
-fn is_shrinkage(error: &RebuildError) -> bool {
-    matches!(error, RebuildError::Shrunk { .. } | RebuildError::Empty)
 }
 
 /// Shows no step any more when a rebuild ends, also when it is dropped halfway.

@@ -14,7 +14,7 @@ use tower_layer::Layer;
 use super::{get, id, ids, last_segment, memory_store, rebuild, settings};
 use crate::guard::options::Options;
 use crate::middleware::layer::BloomGuard;
-use crate::nulls::caching::NegativeCaching;
+use crate::nulls::rules::NegativeCaching;
 use crate::rejection::{RejectReason, Rejected};
 use crate::store::Store;
 use crate::store::tests::Gated;
@@ -27,7 +27,7 @@ fn guard(store: Store, options: Options) -> BloomGuard {
 /// The default options of an extractor whose 404s are the record's.
 fn options() -> Options {
     let options = Options::for_extractor(&last_segment);
-    Options { nulls: NegativeCaching::new().rules(false), ..options }
+    Options { nulls: NegativeCaching::new().behind(false), ..options }
 }
 
 /// A guard whose filter holds 0 to 9, and which answers at once.
@@ -138,7 +138,7 @@ async fn head_profits_from_what_get_found_out() {
 #[tokio::test]
 async fn one_callers_404_stays_between_the_two() {
     for (shared, calls_expected) in [(false, 2), (true, 1)] {
-        let nulls = NegativeCaching::new().shared_absence(shared).rules(false);
+        let nulls = NegativeCaching::new().shared_absence(shared).behind(false);
         let (handler, calls) = Handler::new(StatusCode::NOT_FOUND);
         let mut service = prompt(Options { nulls, ..options() }).await.layer(handler);
         for _ in 0..2 {

@@ -8,7 +8,6 @@ use std::sync::Arc;
 use http::Request;
 use http::request::Parts;
 
-use crate::decide::policy::Policy;
 use crate::error::StoreError;
 use crate::extract::Extraction;
 use crate::filter::{Generation, Sizing};
@@ -42,8 +41,8 @@ fn memory_store(settings: &Settings) -> Arc<MemoryStore> {
 
 /// A guard without a source, which lets nothing through that should be refused.
 fn guard(store: Store, settings: &Settings, options: Options) -> Guard {
-    let policy = Policy { audits: 0, ..Policy::default() };
-    Guard::new(store, Arc::new(last_segment), None, settings, &policy, options)
+    let settings = Settings { audits: 0, ..settings.clone() };
+    Guard::new(store, Arc::new(last_segment), None, &settings, options)
 }
 
 /// The id is the last segment of the path; none is unguarded, and `!` is invalid.

@@ -57,7 +57,7 @@ impl World {
     fn refused(&self, id: &Id) -> Option<Proof> {
         match self.rule(id, self.verdict(id)) {
             Ruling::Refuse(proof) => Some(proof),
-            Ruling::Admit(_) | Ruling::Busy { .. } => None,
+            Ruling::Admit { .. } | Ruling::Busy { .. } => None,
         }
     }
 
@@ -73,8 +73,8 @@ impl World {
 
     /// The handler has answered 404 to the request so decided.
     async fn missing(&self, id: &Id, decision: &Lookup) {
-        if let Ruling::Admit(admission) = self.rule(id, decision.verdict) {
-            self.guard.missing(self.guard.gate.hash(id), admission.why);
+        if let Ruling::Admit { why, .. } = self.rule(id, decision.verdict) {
+            self.guard.missing(self.guard.gate.hash(id), why);
             let lesson = Lesson { scope: Scope::Everyone, fresh: Duration::MAX };
             self.guard.learn(id, decision.claim, lesson).answer().await;
         }

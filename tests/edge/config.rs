@@ -313,19 +313,6 @@ fn a_filter_that_cannot_be_is_refused_with_its_limits() {
 }
 
 #[test]
-fn a_name_is_one_that_a_key_can_hold() {
-    for name in ["u", "users", "v1:users.eu-west_2", &"x".repeat(64)] {
-        assert!(named(name).in_process().build().is_ok(), "{name}");
-    }
-    for name in ["", "us ers", "us{e}rs", "users\r\nFLUSHALL", "benützer", "a/b", &"x".repeat(65)]
-    {
-        let error = refused(named(name).in_process());
-        assert_tells(&error, &[&format!("{name:?}"), &"1 to 64"]);
-        assert!(matches!(error.problems()[0], SettingError::Invalid { .. }), "{error:?}");
-    }
-}
-
-#[test]
 fn a_schedule_is_one_that_can_be_read() {
     for expression in ["30 3 * * *", "*/10 * * * *", "0 30 3 * * *", "0 4 * * SUN"] {
         assert!(with_cron(expression).build().is_ok(), "{expression}");

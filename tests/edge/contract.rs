@@ -5,9 +5,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 
 use std::fmt::Debug;
-use std::future::Future;
-use std::pin::pin;
-use std::task::{Context, Poll, Waker};
+use std::task::Poll;
 
 use bloom_guard::extract::Extraction;
 use bloom_guard::middleware::{BloomGuardService, RejectingLayer, ResponseFuture};
@@ -15,7 +13,6 @@ use bloom_guard::rejection::{NotFound, ProblemDetails, RejectReason, Rejected};
 use bloom_guard::{BloomGuard, Builder, Id, InvalidId, OnInvalid, Verdict};
 use http::request::Parts;
 use http::{Method, Request, Response, StatusCode};
-use tower::limit::ConcurrencyLimit;
 use tower::{Layer, Service, ServiceExt};
 use tower_test::mock::{self, Mock};
 
@@ -36,10 +33,6 @@ fn builder() -> Builder {
 
 fn request(method: Method, path: &str) -> Request<()> {
     Request::builder().method(method).uri(path).body(()).unwrap()
-}
-
-fn poll<T>(future: impl Future<Output = T>) -> Poll<T> {
-    pin!(future).poll(&mut Context::from_waker(Waker::noop()))
 }
 
 #[test]
@@ -153,32 +146,4 @@ async fn an_invalid_id_is_refused_as_the_application_likes() {
         assert_eq!(reason, if calls { None } else { refused });
         assert_eq!(guard.stats().invalid, 1);
     }
-}
-
-#[tokio::test]
-async fn a_concurrency_limit_works_on_either_side() {
-    let (inner, mut handle) = mock::pair::<Request<()>, Response<String>>();
-    handle.allow(10);
-    let inside = builder().build().unwrap().layer(ConcurrencyLimit::new(inner.clone(), 1));
-    let outside = ConcurrencyLimit::new(builder().build().unwrap().layer(inner), 1);
-    limits(inside, &mut handle).await;
-    limits(outside, &mut handle).await;
-}
-
-async fn limits<S>(mut service: S, handle: &mut mock::Handle<Request<()>, Response<String>>)
-where
-    S: Service<Request<()>, Response = Response<String>, Error: Debug> + Clone,
-{
-    let mut other = service.clone();
-    let running = service.ready().await.unwrap().call(request(Method::GET, "/users/1"));
-    let (_, respond) = handle.next_request().await.unwrap();
-    assert!(poll(other.ready()).is_pending());
-    respond.send_response(Response::new(String::new()));
-    running.await.unwrap();
-
-    let dropped = other.ready().await.unwrap().call(request(Method::GET, "/users/2"));
-    handle.next_request().await.unwrap();
-    assert!(poll(service.ready()).is_pending());
-    drop(dropped);
-    assert!(poll(service.ready()).is_ready());
 }

@@ -72,28 +72,6 @@ async fn a_null_is_stored_once_per_ttl_and_gone_once_an_insert_elsewhere_has_ret
     assert_eq!(get(&other, &table, id).await, StatusCode::OK);
 }
 
-#[tokio::test]
-async fn a_removed_id_is_refused_until_it_is_created_anew() {
-    let redis = RedisServer::start();
-    let table = Table::with(0..1_000);
-    let guard = guard_over(&redis.url(), &table).build().unwrap();
-    live(&guard).await;
-    let other = support::model::guard(&redis.url()).build().unwrap();
-    live(&other).await;
-    redis.age();
-
-    table.delete(7);
-    guard.remove(&7).await.unwrap();
-    assert_eq!(get(&other, &table, 7).await, StatusCode::NOT_FOUND);
-    assert_eq!(table.lookups(), 0, "refused without asking the database");
-
-    other.insert(&7).await.unwrap();
-    table.commit(7);
-    // A remove that comes late does not hide the new record.
-    guard.remove(&7).await.unwrap();
-    assert_eq!(get(&guard, &table, 7).await, StatusCode::OK);
-}
-
 /// The handler has read that the record is missing when its removal is told.
 #[tokio::test]
 async fn a_404_under_way_does_not_cut_a_removal_short() {

@@ -34,7 +34,7 @@ impl HttpServer {
 
     /// Opens a connection.
     pub async fn connect(&self) -> HttpClient {
-        let stream = self.raw().await;
+        let stream = TcpStream::connect(self.address).await.expect("a connection");
         stream.set_nodelay(true).expect("a socket");
         let (sender, connection) = handshake(TokioIo::new(stream)).await.expect("a handshake");
         let mut task = JoinSet::new();
@@ -43,11 +43,6 @@ impl HttpServer {
             connection.await.ok();
         });
         HttpClient { sender, _task: task }
-    }
-
-    /// Opens a connection for bytes of the test's own.
-    pub async fn raw(&self) -> TcpStream {
-        TcpStream::connect(self.address).await.expect("a connection")
     }
 }
 

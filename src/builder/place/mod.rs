@@ -1,12 +1,10 @@
 //! Where a guard's filter is, with the crate feature `redis`: in a Redis, or in this process.
 
-mod access;
-mod registry;
 mod setters;
-mod tuning;
 
-use std::collections::BTreeSet;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
+
+use parking_lot::Mutex;
 
 use crate::background::Background;
 use crate::error::SettingError;
@@ -19,6 +17,9 @@ use crate::store::link::access::Access;
 use crate::store::map::endpoint::Endpoint;
 use crate::store::memory::MemoryStore;
 use crate::store::redis::Shards;
+
+/// Name and Redis of each guard, for as long as that lives.
+static REGISTRY: Mutex<Vec<(String, Weak<Background>)>> = Mutex::new(Vec::new());
 
 /// Where the filter is, and whose.
 #[derive(Debug, Default)]
@@ -53,25 +54,46 @@ const IGNORED_BY_FOREIGN: &[&str] = &[
 ];
 
 impl Place {
-    /// Makes the store of a guard, if nothing is wrong with its settings.
+    /// Makes the store of a guard, if nothing is wrong with its settings: with those that were called, as they were judged.
     pub(super) fn store(
         &mut self,
         settings: &Settings,
-        called: &BTreeSet<&'static str>,
-        problems: Vec<(&'static str, SettingError)>,
+        judged: Vec<(&'static str, Result<(), SettingError>)>,
     ) -> Result<Store, Vec<SettingError>> {
-        let mut problems: Vec<_> = problems.into_iter().map(|(_, problem)| problem).collect();
+        let called = |setter| judged.iter().any(|(called, _)| *called == setter);
+        let (place, ignored) = match (called("redis"), called("in_process"), &self.foreign) {
+            (true, _, Some(_)) => ("a filter that another system writes", IGNORED_BY_FOREIGN),
+            (false, true, _) => ("a filter in this process", IGNORED_IN_PROCESS),
+            (true, _, None) | (false, false, _) => ("a filter in redis", &[][..]),
+        };
+        let mut problems = Vec::new();
+        for (setting, judged) in judged {
+            problems.extend(judged.err());
+            if ignored.contains(&setting) {
+                problems.push(SettingError::NoEffect { setting, place });
+            }
+        }
         problems.extend(self.reach().err());
-        problems.extend(self.wrong_with(settings));
-        let (place, ignored) = self.ignores(called);
-        let ignored = called.iter().filter(|setting| ignored.contains(setting));
-        problems.extend(ignored.map(|setting| SettingError::NoEffect { setting, place }));
+        let is_own = self.redis.is_some() && self.foreign.is_none();
+        // By its digest an id is told to be in a shard, before Redis is asked.
+        if is_own && settings.sizing.shards > 1 && settings.secret_key.is_none() {
+            let reason = "shards need a secret_key, the same in all processes";
+            problems.push(SettingError::Combination { reason });
+        }
         // Values that are out of bounds make no store.
         if problems.is_empty() {
             self.made(settings).map_err(|problem| vec![problem])
         } else {
             Err(problems)
         }
+    }
+
+    /// Has Redis reached as the application said, wherever it is.
+    fn reach(&mut self) -> Result<(), SettingError> {
+        if let Some(redis) = &mut self.redis {
+            *redis = redis.with(&self.access)?;
+        }
+        self.foreign.as_mut().map_or(Ok(()), |filter| filter.reach_with(&self.access))
     }
 
     fn made(&self, settings: &Settings) -> Result<Store, SettingError> {
@@ -93,32 +115,27 @@ impl Place {
         })
     }
 
-    /// Returns what does not go with where the filter is.
-    fn wrong_with(&self, settings: &Settings) -> Vec<SettingError> {
-        let mut wrong = Vec::new();
-        let is_own = self.foreign.is_none();
-        let has_shards = is_own && self.redis.is_some() && settings.sizing.shards > 1;
-        let lacks_key = has_shards && settings.secret_key.is_none();
-        // By its digest an id is told to be in a shard, before Redis is asked.
-        wrong.extend(lacks_key.then_some(SettingError::Combination {
-            reason: "shards need a secret_key, the same in all processes",
-        }));
-        wrong
-    }
-
-    /// Returns where the filter is, and the setters that have no effect there.
-    fn ignores(&self, called: &BTreeSet<&'static str>) -> (&'static str, &'static [&'static str]) {
-        match (called.contains("redis"), called.contains("in_process"), &self.foreign) {
-            (true, _, Some(_)) => ("a filter that another system writes", IGNORED_BY_FOREIGN),
-            (false, true, _) => ("a filter in this process", IGNORED_IN_PROCESS),
-            (true, _, None) | (false, false, _) => ("a filter in redis", &[]),
-        }
-    }
-
-    /// Notes that a guard was built.
+    /// Notes a guard, and warns if there is one of this name on its Redis already. That is not refused: the protocol takes them
+    /// for two processes, and an application that reads its settings anew, or whose tests run side by side, builds one while
+    /// another lives.
     pub(super) fn note(&self, guard: &BloomGuard) {
-        if let Some(redis) = &self.redis {
-            registry::note(guard, redis);
+        let Some(redis) = &self.redis else { return };
+        let (name, redis) = (guard.guard.name(), format!("{redis:?}"));
+        let key = format!("{name} {redis}");
+        let mut registry = REGISTRY.lock();
+        registry.retain(|(_, other)| other.strong_count() > 0);
+        let is_second = registry.iter().any(|(other, _)| *other == key);
+        registry.push((key, Arc::downgrade(&guard.background)));
+        drop(registry);
+        if is_second {
+            tracing::warn!(
+                parent: None,
+                filter = &**name,
+                redis,
+                "another guard of this name lives in this process, with connections, a lane and ids found lately of its \
+                 own: clone that one. If the two guard other records, each refuses what only the other's source gives: \
+                 name them apart"
+            );
         }
     }
 }

@@ -1,15 +1,15 @@
 //! The setters of a filter that is not in this process alone.
 
-use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use crate::builder::Builder;
-use crate::settings;
+use crate::builder::{Builder, HOUR, SECOND};
+use crate::error::SettingError;
 use crate::store::foreign::filter::ForeignFilter;
+use crate::store::link::credentials::CredentialsProvider;
+#[cfg(feature = "tls")]
+use crate::store::link::tls::TlsSettings;
 use crate::store::map::endpoint::Endpoint;
-
-/// The bounds of settling.
-const SETTLE: RangeInclusive<Duration> = Duration::ZERO..=Duration::from_secs(7 * 24 * 60 * 60);
+use crate::store::redis::keys::MOST_SHARDS;
 
 /// Where the filter is, and which one it is: with the crate feature `redis`.
 impl Builder {
@@ -58,6 +58,71 @@ impl Builder {
     /// Defaults to 30 minutes, 15 for a roll-out and 15 for the longest transaction; from 0 to 7 days.
     pub fn settle(mut self, time: Duration) -> Self {
         self.settings.settle = time;
-        self.judge("settle", settings::duration("settle", time, &SETTLE))
+        self.bound("settle", time, Duration::ZERO..=7 * 24 * HOUR)
+    }
+
+    /// Asks this for user and password whenever a connection to Redis is made: for passwords that are rotated, and tokens that
+    /// [end](crate::access::Credentials::expires_in), before which the connection is made anew. Sentinels are told what the URL
+    /// says. Without any, answers are unknown, and [`state`](crate::BloomGuard::state) says why.
+    ///
+    /// Defaults to what the URL says; one with a password is an error then.
+    pub fn credentials(mut self, provider: impl CredentialsProvider) -> Self {
+        self.place.access.set_credentials(provider);
+        self.judge("credentials", Ok(()))
+    }
+
+    /// Makes TLS connections with these settings: a certificate authority of one's own, a certificate to show. With `rediss://`,
+    /// `rediss+sentinel://` (to the Sentinels, too) and `rediss+cluster://`; an error with others.
+    ///
+    /// Defaults to the system's root certificates, and none to show.
+    #[cfg(feature = "tls")]
+    pub fn tls(mut self, settings: TlsSettings) -> Self {
+        self.place.access.set_tls(settings);
+        self.judge("tls", Ok(()))
+    }
+}
+
+/// Settings for tuning, with the crate feature `redis`. With [`in_process`](Builder::in_process) each is an error.
+impl Builder {
+    /// Cuts the filter into this many equal [shards](crate::guide::redis#shards), each a filter of its own: where one string
+    /// of 512 MB does not hold it, or Redis takes too long to allocate it. Needs a [`secret_key`](Self::secret_key). All
+    /// processes must have the same number; another one is [another filter](crate::guide::fleet#moving-to-another-filter).
+    ///
+    /// Defaults to 1; a power of two, up to 1,024.
+    pub fn shards(mut self, shards: u32) -> Self {
+        let is_good = shards.is_power_of_two() && shards <= MOST_SHARDS;
+        if !is_good {
+            let reason = format!("{shards} is no power of two from 1 to {MOST_SHARDS}");
+            return self.judge("shards", Err(SettingError::Invalid { setting: "shards", reason }));
+        }
+        self.shards = shards;
+        self.judge("shards", Ok(())).size()
+    }
+
+    /// The longest that a check waits for Redis. Then the answer is [unknown](Self::on_unknown).
+    ///
+    /// Defaults to 25 milliseconds; from 1 millisecond to 10 seconds.
+    pub fn check_deadline(mut self, deadline: Duration) -> Self {
+        self.settings.check_deadline = deadline;
+        self.bound("check_deadline", deadline, Duration::from_millis(1)..=10 * SECOND)
+    }
+
+    /// How many bytes [copies of filters](crate::guide::attackers#the-copy) may take in this process, those of all its guards
+    /// together: an id that the copy holds passes unasked, and for all that it lacks Redis is asked at once. A copy takes as many as the filter. Where the next one has no room beside it, there is none while that is
+    /// read; a filter above the limit has none, which the log says.
+    ///
+    /// Defaults to 64 MiB: a copy of 34 million ids at 0.1 %, or of 17 million with the next one beside it. 0 for none.
+    pub fn copy_limit(mut self, bytes: u64) -> Self {
+        self.settings.copy_limit = bytes;
+        self.judge("copy_limit", Ok(()))
+    }
+
+    /// Whether to refuse also while Redis may evict any key (`maxmemory` with an `allkeys-*` policy), and so lose unseen what
+    /// the guard keeps beside the filter.
+    ///
+    /// Defaults to `false`: nothing is refused then.
+    pub fn accept_eviction(mut self, accept: bool) -> Self {
+        self.settings.accept_eviction = accept;
+        self.judge("accept_eviction", Ok(()))
     }
 }

@@ -3,25 +3,23 @@
 use std::collections::HashMap;
 
 use super::*;
-use crate::decide::lane::Width;
+use crate::filter::Sizing;
 
 const ABSENT: Verdict = Verdict::Absent(Proof::Filter);
 const NULL: Verdict = Verdict::Absent(Proof::Null);
 const UNKNOWN: Verdict = Verdict::Unknown(Doubt::Timeout);
 const TTL: Duration = Duration::from_secs(30);
-const POLICY: Policy = Policy {
-    on_unknown: OnUnknown::PassLimited,
-    lane: Width { concurrency: 64, per_second: 500 },
-    audits: 0,
-    found: 10_000,
-    missed: 10_000,
-    null_ttl: TTL,
-};
+
+fn settings() -> Settings {
+    let sizing = Sizing::new(10_000, 0.001).unwrap();
+    let new = Settings::new("users".into());
+    Settings { sizing, audits: 0, missed: 10_000, null_ttl: TTL, ..new }
+}
 
 /// A gate that has seen a filter.
-fn gate(policy: Policy) -> Gate {
-    let gate = Gate::new(&policy, Arc::default());
-    gate.note_built(ABSENT);
+fn gate(settings: Settings) -> Gate {
+    let gate = Gate::new(&settings, Arc::default());
+    gate.built();
     gate
 }
 
@@ -44,7 +42,7 @@ fn rule(gate: &Gate, id: IdHash, known: Known, now: Instant) -> Ruling {
 }
 
 fn why(ruling: &Ruling) -> Option<Why> {
-    if let Ruling::Admit(admission) = ruling { Some(admission.why) } else { None }
+    if let Ruling::Admit { why, .. } = ruling { Some(*why) } else { None }
 }
 
 /// How many of a thousand requests at one moment pass.
@@ -57,7 +55,7 @@ fn passing(gate: &Gate, ids: impl Fn(u64) -> u64, verdict: Verdict) -> usize {
 
 #[tokio::test(start_paused = true)]
 async fn what_is_unknown_is_never_refused_and_enters_the_lane() {
-    let gate = gate(POLICY);
+    let gate = gate(settings());
     assert_eq!(passing(&gate, |n| n, UNKNOWN), 64);
     let busy = rule(&gate, gate.hash(&id(1)), known(UNKNOWN), Instant::now());
     assert!(matches!(busy, Ruling::Busy { retry_after, .. } if retry_after == RETRY.0));
@@ -65,7 +63,7 @@ async fn what_is_unknown_is_never_refused_and_enters_the_lane() {
 
 #[tokio::test(start_paused = true)]
 async fn a_found_id_needs_no_look_up_for_ten_minutes() {
-    let gate = gate(POLICY);
+    let gate = gate(settings());
     let (now, found) = (Instant::now(), gate.hash(&id(7)));
     gate.found(found, now);
     assert!(gate.is_found(found, now + FOUND - FOUND / 16));
@@ -74,7 +72,7 @@ async fn a_found_id_needs_no_look_up_for_ten_minutes() {
 
 #[tokio::test(start_paused = true)]
 async fn a_404_or_a_removal_ends_it_and_what_tells_nothing_does_not() {
-    let gate = gate(POLICY);
+    let gate = gate(settings());
     let (now, seven) = (Instant::now(), gate.hash(&id(7)));
     gate.found(seven, now);
     gate.not_answered(seven, now);
@@ -89,7 +87,7 @@ async fn a_404_or_a_removal_ends_it_and_what_tells_nothing_does_not() {
 
 #[tokio::test(start_paused = true)]
 async fn a_missed_id_keeps_to_the_lane_for_longer_than_a_null_until_it_is_found_or_inserted() {
-    let gate = gate(POLICY);
+    let gate = gate(settings());
     let now = Instant::now();
     let missing = |gate: &Gate, id, now| {
         gate.missing(id, now);
@@ -114,14 +112,14 @@ async fn a_missed_id_keeps_to_the_lane_for_longer_than_a_null_until_it_is_found_
 #[tokio::test(start_paused = true)]
 async fn before_the_first_filter_the_lane_is_not_the_outage() {
     let unbuilt = Verdict::Unknown(Doubt::NoFilter);
-    let gate = Gate::new(&POLICY, Arc::default());
+    let gate = Gate::new(&settings(), Arc::default());
     assert_eq!(passing(&gate, |n| n, UNKNOWN), 64, "nobody has said yet that there is none");
     assert_eq!(passing(&gate, |n| n, unbuilt), 1_000);
     assert_eq!(passing(&gate, |n| n, UNKNOWN), 1_000, "a late answer is the same");
     tokio::time::advance(SAID).await;
     assert!(passing(&gate, |n| n, UNKNOWN) <= 64, "Redis has gone since");
     assert_eq!(passing(&gate, |n| n, unbuilt), 1_000);
-    gate.note_built(Verdict::Present);
+    gate.built();
     tokio::time::advance(Duration::from_secs(1)).await;
     assert_eq!(
         passing(&gate, |n| n, unbuilt),
@@ -134,7 +132,7 @@ async fn before_the_first_filter_the_lane_is_not_the_outage() {
 #[tokio::test(start_paused = true)]
 async fn a_server_that_may_evict_the_filter_is_no_outage() {
     assert_eq!(
-        passing(&gate(POLICY), |n| n, Verdict::Unknown(Doubt::Refused(Refusal::EVICTION))),
+        passing(&gate(settings()), |n| n, Verdict::Unknown(Doubt::Refused(Refusal::EVICTION))),
         1_000
     );
 }
@@ -142,7 +140,7 @@ async fn a_server_that_may_evict_the_filter_is_no_outage() {
 #[tokio::test(start_paused = true)]
 async fn the_application_chooses_for_what_is_unknown_and_for_nothing_else() {
     for (on_unknown, expected) in [(OnUnknown::Pass, 1_000), (OnUnknown::Shed, 0)] {
-        let gate = gate(Policy { on_unknown, ..POLICY });
+        let gate = gate(Settings { on_unknown, ..settings() });
         gate.missing(gate.hash(&id(7)), Instant::now());
         assert_eq!(passing(&gate, |_| 7, UNKNOWN), expected, "missed or not");
         assert_eq!(passing(&gate, |_| 7, Verdict::Present), 64);
@@ -152,7 +150,7 @@ async fn the_application_chooses_for_what_is_unknown_and_for_nothing_else() {
 
 #[tokio::test(start_paused = true)]
 async fn the_sample_is_as_small_as_it_says() {
-    let gate = gate(Policy { audits: 2, ..POLICY });
+    let gate = gate(Settings { audits: 2, ..settings() });
     let (begun, mut sampled) = (Instant::now(), 0);
     for ms in 0..10_000 {
         let ruling =
@@ -174,7 +172,7 @@ async fn a_request_that_was_not_to_be_refused_is_not_refused_as_the_guard_is_swi
 }
 
 fn everything_passes_in(mode: Mode) {
-    let gate = gate(POLICY);
+    let gate = gate(settings());
     gate.set_mode(mode);
     let now = Instant::now();
     let met = |verdict| why(&rule(&gate, gate.hash(&id(7)), known(verdict), now));
@@ -183,7 +181,7 @@ fn everything_passes_in(mode: Mode) {
     let rulings: Vec<_> =
         (0..64).map(|_| rule(&gate, gate.hash(&id(7)), known(UNKNOWN), now)).collect();
     assert!(rulings.iter().all(|ruling| why(ruling) == Some(Why::Unknown)));
-    assert_eq!(met(UNKNOWN), Some(Why::ShadowBusy));
+    assert_eq!(met(UNKNOWN), Some(Why::ShadowBusy(UNKNOWN)));
 }
 
 /// The table as it is written, over sets that never lose an id.
@@ -257,7 +255,7 @@ impl Twin {
 
 /// With a null's life, and in steps, for which ids live to the moment as long as the twin says.
 const LONG_TTL: Duration = Duration::from_secs(100);
-const WIDE: Width = Width { concurrency: 100_000, per_second: 1_000_000 };
+const WIDE: (u32, u32) = (100_000, 1_000_000);
 
 #[tokio::test(start_paused = true)]
 async fn the_gate_decides_as_the_table_does() {
@@ -269,7 +267,9 @@ async fn the_gate_decides_as_the_table_does() {
             state ^= state << 17;
             state % below
         };
-        let gate = gate(Policy { null_ttl: LONG_TTL, lane: WIDE, ..POLICY });
+        let (lane_concurrency, lane_per_second) = WIDE;
+        let wide = Settings { lane_concurrency, lane_per_second, ..settings() };
+        let gate = gate(Settings { null_ttl: LONG_TTL, ..wide });
         let mut twin = Twin::default();
         let (mut now, step) = (Instant::now(), FOUND / 16);
         for _ in 0..500 {
@@ -287,8 +287,8 @@ async fn the_gate_decides_as_the_table_does() {
                 match rule(&gate, hash, Known::Asked { verdict, is_copied, is_sampled: false }, now)
                 {
                     Ruling::Refuse(_) => "404",
-                    Ruling::Admit(Admission { permit: None, .. }) => "passes",
-                    Ruling::Admit(_) => "lane",
+                    Ruling::Admit { permit: None, .. } => "passes",
+                    Ruling::Admit { .. } => "lane",
                     Ruling::Busy { .. } => "no room, though there is",
                 }
             };
@@ -316,8 +316,8 @@ const KNOWN: [Option<Verdict>; 6] =
 /// The fourth id of all is missed.
 const MISSED: Verdict = Verdict::Present;
 
-fn gate_of_lists(lane: Width, mode: Mode) -> Gate {
-    let gate = gate(Policy { lane, ..POLICY });
+fn gate_of_lists((lane_concurrency, lane_per_second): (u32, u32), mode: Mode) -> Gate {
+    let gate = gate(Settings { lane_concurrency, lane_per_second, ..settings() });
     gate.set_mode(mode);
     gate.missing(gate.hash(&id(3)), Instant::now());
     gate
@@ -346,7 +346,7 @@ async fn a_list_is_refused_when_all_its_ids_are_and_else_each_has_its_own_row() 
     let gate = gate_of_lists(WIDE, Mode::Enforce);
     for list in lists() {
         let alone = list.map(|n| match rule_list(&gate, &[n], 0) {
-            Ruling::Admit(admission) => Ok(admission.why),
+            Ruling::Admit { why, .. } => Ok(why),
             Ruling::Refuse(proof) => Err(proof),
             Ruling::Busy { .. } => panic!("there is room"),
         });
@@ -358,11 +358,11 @@ async fn a_list_is_refused_when_all_its_ids_are_and_else_each_has_its_own_row() 
                     assert!(is_absent, "{list:?}");
                     assert_eq!(proof == Proof::Null, list.contains(&1), "{list:?}");
                 }
-                Ruling::Admit(admission) => {
+                Ruling::Admit { permit, .. } => {
                     assert!(!is_absent, "{list:?}");
                     assert_eq!(readings(&ids), alone, "{list:?}");
                     let needs_lane = list.iter().any(|id| *id == 3 || *id == 4);
-                    assert_eq!(admission.permit.is_some(), needs_lane, "{list:?}");
+                    assert_eq!(permit.is_some(), needs_lane, "{list:?}");
                 }
                 busy @ Ruling::Busy { .. } => panic!("{list:?}: {busy:?}"),
             }
@@ -378,20 +378,20 @@ async fn in_shadow_mode_every_list_passes_and_no_id_is_called_absent() {
 }
 
 fn every_list_passes_in(mode: Mode) {
-    let gate = gate_of_lists(Width { concurrency: 1, per_second: 1 }, mode);
+    let gate = gate_of_lists((1, 1), mode);
     for list in lists() {
         let mut ids = subjects(&gate, &list);
         let ruling = gate.rule(&mut ids, 0, Instant::now());
-        let Ruling::Admit(admission) = ruling else { panic!("{list:?}") };
+        let Ruling::Admit { why, .. } = ruling else { panic!("{list:?}") };
         assert!(readings(&ids).iter().all(Result::is_ok), "{list:?}");
         let would_be_refused = list.iter().all(|id| *id < 2);
-        assert_eq!(matches!(admission.why, Why::Shadow(_)), would_be_refused, "{list:?}");
+        assert_eq!(matches!(why, Why::Shadow(_)), would_be_refused, "{list:?}");
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_full_lane_holds_up_the_lists_that_need_it_and_refuses_none() {
-    let gate = gate_of_lists(Width { concurrency: 1, per_second: 1 }, Mode::Enforce);
+    let gate = gate_of_lists((1, 1), Mode::Enforce);
     let _full = rule_list(&gate, &[4], 0);
     for list in lists() {
         let needs_lane = list.iter().any(|id| *id == 3 || *id == 4);
@@ -403,11 +403,11 @@ async fn a_full_lane_holds_up_the_lists_that_need_it_and_refuses_none() {
 
 #[tokio::test(start_paused = true)]
 async fn lists_bring_no_more_ids_through_the_lane_than_single_requests() {
-    let gate = gate_of_lists(Width { concurrency: 64, per_second: 500 }, Mode::Enforce);
+    let gate = gate_of_lists((64, 500), Mode::Enforce);
     let mut passed = 0;
     for _ in 0..10_000 {
         // Each is answered at once.
-        passed += 100 * usize::from(matches!(rule_list(&gate, &[4; 100], 0), Ruling::Admit(_)));
+        passed += 100 * usize::from(matches!(rule_list(&gate, &[4; 100], 0), Ruling::Admit { .. }));
         tokio::time::advance(Duration::from_millis(1)).await;
     }
     assert!((5_000..=64 + 5_000 + 100).contains(&passed), "{passed} in ten seconds");
@@ -416,10 +416,10 @@ async fn lists_bring_no_more_ids_through_the_lane_than_single_requests() {
 #[tokio::test(start_paused = true)]
 async fn a_list_with_an_unknown_id_keeps_to_the_policy() {
     for (on_unknown, passes) in [(OnUnknown::Pass, true), (OnUnknown::Shed, false)] {
-        let gate = gate(Policy { on_unknown, ..POLICY });
+        let gate = gate(Settings { on_unknown, ..settings() });
         for list in [&[4][..], &[5, 4], &[0, 4, 2]] {
             let ruling = rule_list(&gate, list, 0);
-            assert_eq!(matches!(ruling, Ruling::Admit(_)), passes, "{list:?}");
+            assert_eq!(matches!(ruling, Ruling::Admit { .. }), passes, "{list:?}");
             assert_eq!(matches!(ruling, Ruling::Busy { .. }), !passes, "{list:?}");
         }
     }
@@ -427,10 +427,10 @@ async fn a_list_with_an_unknown_id_keeps_to_the_policy() {
 
 #[tokio::test(start_paused = true)]
 async fn one_absent_id_of_a_list_is_a_sample_at_a_time() {
-    let gate = Gate::new(&Policy { audits: 1, ..Policy::default() }, Arc::default());
+    let gate = Gate::new(&Settings { audits: 1, ..settings() }, Arc::default());
     tokio::time::advance(Duration::from_secs(5)).await;
     let mut ids = subjects(&gate, &[0; 100]);
-    assert!(matches!(gate.rule(&mut ids, 0, Instant::now()), Ruling::Admit(_)), "no sample");
+    assert!(matches!(gate.rule(&mut ids, 0, Instant::now()), Ruling::Admit { .. }), "no sample");
     assert_eq!(readings(&ids).iter().filter(|reading| reading.is_ok()).count(), 1);
     assert!(matches!(rule_list(&gate, &[0; 100], 0), Ruling::Refuse(Proof::Filter)));
 }

@@ -36,7 +36,6 @@ pub(super) struct Expression {
 }
 
 impl Expression {
-    /// Says what is wrong with it.
     pub(super) fn judge(&self) -> Result<(), SettingError> {
         match &self.times {
             Ok(_) => Ok(()),
@@ -56,15 +55,10 @@ impl Expression {
 
     /// Whether it names one after the first of these moments, up to the second, both in µs since the Unix epoch.
     pub(super) fn is_one_between(&self, after_us: i64, until_us: i64) -> bool {
-        let next = |cron: &Cron| {
-            let after = DateTime::<Utc>::from_timestamp_micros(after_us)?;
-            cron.find_next_occurrence(&after, false).ok()
-        };
-        self.times
-            .as_ref()
-            .ok()
-            .and_then(next)
-            .is_some_and(|next| next.timestamp_micros() <= until_us)
+        let Ok(cron) = &self.times else { return false };
+        let after = DateTime::<Utc>::from_timestamp_micros(after_us);
+        let next = after.and_then(|after| cron.find_next_occurrence(&after, false).ok());
+        next.is_some_and(|next| next.timestamp_micros() <= until_us)
     }
 }
 
@@ -82,22 +76,21 @@ fn read(expression: &str) -> Result<Cron, String> {
 mod tests {
     use super::*;
     use crate::filter::Generation;
-    use crate::rebuild::schedule::Due;
 
     const SECOND: i64 = 1_000_000;
     const NOON: i64 = 1_767_268_800 * SECOND; // 2026-01-01T12:00:00Z
 
-    fn due(schedule: &Schedule, built: i64, now: i64) -> Due {
-        schedule.due(Generation::new(built).unwrap(), Duration::ZERO, now)
+    fn due(schedule: &Schedule, built: i64, now: i64) -> bool {
+        schedule.is_due(Generation::new(built).unwrap(), Duration::ZERO, now)
     }
 
     #[test]
     fn cron_is_due_once_per_occurrence() {
         let nightly = Schedule::cron("30 3 * * *");
         let night = NOON + (15 * 3600 + 1800) * SECOND;
-        assert_eq!(due(&nightly, NOON, night - SECOND), Due::Later);
-        assert_eq!(due(&nightly, NOON, night), Due::Now);
-        assert_eq!(due(&nightly, night + SECOND, night + 3600 * SECOND), Due::Later);
+        assert!(!due(&nightly, NOON, night - SECOND));
+        assert!(due(&nightly, NOON, night));
+        assert!(!due(&nightly, night + SECOND, night + 3600 * SECOND));
     }
 
     #[test]
@@ -105,9 +98,9 @@ mod tests {
         let nightly = Schedule::cron("30 3 * * *");
         for ahead in [600, 3600, 23 * 3600, 48 * 3600] {
             let future = Generation::new(NOON + ahead * SECOND).unwrap();
-            let due = |hours: u64| nightly.due(future, Duration::from_secs(hours * 3600), NOON);
-            assert_eq!(due(8), Due::Later, "{ahead} s ahead, and no night since");
-            assert_eq!(due(9), Due::Now, "{ahead} s ahead");
+            let due = |hours: u64| nightly.is_due(future, Duration::from_secs(hours * 3600), NOON);
+            assert!(!due(8), "{ahead} s ahead, and no night since");
+            assert!(due(9), "{ahead} s ahead");
         }
     }
 
@@ -116,8 +109,8 @@ mod tests {
         let schedule = Schedule::cron("*/10 * * * *");
         for ahead in [1, 60, 300] {
             let built = Generation::new(NOON + ahead * SECOND).unwrap();
-            let due = schedule.due(built, Duration::from_secs(3600), NOON);
-            assert_eq!(due, Due::Later, "{ahead} s");
+            let due = schedule.is_due(built, Duration::from_secs(3600), NOON);
+            assert!(!due, "{ahead} s");
         }
     }
 

@@ -31,7 +31,7 @@ const NODE: &str = "store/link/node.rs";
 const ANSWER: &str = "store/redis/check/answer.rs";
 const RULES: &str = "nulls/rules.rs";
 /// The requests whose unmarked 404s teach nothing.
-const UNTAUGHT: &str = "needs == Scope::Everyone || query || self.marker";
+const UNTAUGHT: &str = "needs == Scope::Everyone || query || self.requires_marker()";
 const GUARD: &str = "guard/mod.rs";
 const FENCE: &str = "store/redis/check/fence.rs";
 const CATCH_UP: &str = "store/redis/check/catch_up.rs";
@@ -1117,7 +1117,7 @@ pub(crate) fn take_late<P: 'static>(asks: impl Fn(&P) -> bool) -> Vec<P> {
     Bug {
         name: "a null learnt from a 404 to a query",
         flavours: ANY,
-        edits: &[Source { file: RULES, from: UNTAUGHT, to: "needs == Scope::Everyone || self.marker" }],
+        edits: &[Source { file: RULES, from: UNTAUGHT, to: "needs == Scope::Everyone || self.requires_marker()" }],
     },
     Bug {
         name: "a null learnt from a 404 to a query where absences are shared",
@@ -1125,7 +1125,7 @@ pub(crate) fn take_late<P: 'static>(asks: impl Fn(&P) -> bool) -> Vec<P> {
         edits: &[Source {
             file: RULES,
             from: UNTAUGHT,
-            to: "needs == Scope::Everyone || (query && !self.shared) || self.marker",
+            to: "needs == Scope::Everyone || (query && !self.shared) || self.requires_marker()",
         }],
     },
     Bug {
@@ -1160,14 +1160,14 @@ pub(crate) fn take_late<P: 'static>(asks: impl Fn(&P) -> bool) -> Vec<P> {
         flavours: ANY,
         edits: &[Source {
             file: RULES,
-            from: "!names_any(headers, header::CACHE_CONTROL, &[\"no-store\", \"no-cache\", \"private\"])",
+            from: "!listed(headers, &header::CACHE_CONTROL).any(|(name, _)| forbids(name))",
             to: "true",
         }],
     },
     Bug {
         name: "a 404 kept that varies",
         flavours: ANY,
-        edits: &[Source { file: RULES, from: "varies_harmlessly(headers)", to: "true" }],
+        edits: &[Source { file: RULES, from: "argument.is_empty() && is_harmless(name)", to: "true" }],
     },
     Bug {
         name: "a 404 kept that sets a cookie",
@@ -1423,8 +1423,8 @@ pub(crate) fn take_late<P: 'static>(asks: impl Fn(&P) -> bool) -> Vec<P> {
         flavours: ANY,
         edits: &[Source {
             file: "decide/gate.rs",
-            from: "policy.null_ttl.mul_f64(MISSED_LIFE)",
-            to: "policy.null_ttl.mul_f64(MISSED_LIFE * 1000.0)",
+            from: "settings.null_ttl.mul_f64(MISSED_LIFE)",
+            to: "settings.null_ttl.mul_f64(MISSED_LIFE * 1000.0)",
         }],
     },
     // A copy of the filter in each process.
