@@ -10,7 +10,7 @@ use tokio::time::{Instant, sleep_until};
 
 use super::{BATCH, Books, LiveFilter, MemoryStore};
 use crate::error::StoreError;
-use crate::filter::{Filter, Generation, Membership, Sizing};
+use crate::filter::{Filter, Generation, Sizing};
 use crate::random;
 use crate::store::scan::{Given, Scan, lost};
 use crate::store::{Live, Progress, RebuildStep};
@@ -89,11 +89,9 @@ impl MemoryBuild {
         }
     }
 
-    /// Takes the further steps: *verify* and *swap*.
+    /// Takes the one further step: *swap*. There is nothing to upload and to verify.
     pub(crate) async fn put_live(&mut self, at: &Progress) -> Result<Live, StoreError> {
         let given = self.scan.end().await?.pop().ok_or_else(lost)?;
-        at.enter(RebuildStep::Verify);
-        verify(&given)?;
         at.enter(RebuildStep::Swap);
         self.swap(&given)
     }
@@ -120,13 +118,6 @@ impl MemoryBuild {
         drop(before); // freeing it may take a while
         Ok(figures)
     }
-}
-
-/// *Verify*: proves that a filter holds its scan's sample.
-fn verify(given: &Given) -> Result<(), StoreError> {
-    let Given { filter, sample, .. } = given;
-    let is_there = |digest| filter.lookup(digest) == Membership::Possible;
-    if sample.iter().all(is_there) { Ok(()) } else { Err(StoreError::lost("the verification")) }
 }
 
 impl Drop for MemoryBuild {

@@ -1,4 +1,4 @@
-//! What the source gives in one scan, in this process: a filter for each shard, with all its ids in it, and a sample of them.
+//! What the source gives in one scan, in this process: a filter for each shard, with all its ids in it.
 
 mod filling;
 
@@ -10,7 +10,7 @@ use self::filling::{Filled, Filling};
 use crate::error::StoreError;
 use crate::filter::lengths::BLOCK_LEN;
 use crate::filter::{Filter, Geometry, Sizing};
-use crate::id::{Digest, Digester, Id};
+use crate::id::{Digester, Id};
 
 /// The largest filter that is made without a thread of its own: that takes a few milliseconds.
 const LARGE: u64 = 4 << 20;
@@ -32,7 +32,6 @@ pub(crate) struct Given {
     pub(crate) sizing: Sizing,
     /// How many ids the source gave.
     pub(crate) ids: u64,
-    pub(crate) sample: Vec<Digest>,
 }
 
 struct UnderWay {
@@ -84,19 +83,14 @@ impl Scan {
         let Some(UnderWay { sizing, mut filling }) = self.under_way.take() else {
             return Ok(Vec::new());
         };
-        let given = |Filled { filter, ids, sample, .. }| Given {
-            filter,
-            sizing: sizing.one(),
-            ids,
-            sample,
-        };
+        let given = |Filled { filter, ids }| Given { filter, sizing: sizing.one(), ids };
         let filled = filling.finish().await.ok_or_else(lost)?;
         Ok(filled.into_iter().flatten().map(given).collect())
     }
 }
 
 /// Returns an empty filter. The system takes long to give a large one, so that other tasks would wait.
-async fn empty(geometry: Geometry) -> Result<Filter, StoreError> {
+pub(crate) async fn empty(geometry: Geometry) -> Result<Filter, StoreError> {
     if u64::from(geometry.blocks) * BLOCK_LEN as u64 <= LARGE {
         return Ok(Filter::new(geometry));
     }

@@ -141,7 +141,7 @@ impl ShardBuild {
         at.to_upload(given.filter.byte_len() as u64);
         self.upload(&given.filter, pace, at).await?;
         at.enter(RebuildStep::Verify);
-        self.verify(&given).await?;
+        self.verify(&given.filter).await?;
         at.enter(RebuildStep::Swap);
         self.swap(given.ids).await
     }
