@@ -79,34 +79,31 @@ impl MemoryBuild {
         Ok(count)
     }
 
-    /// Returns the filter if it gets every insert: another rebuild may have put its own in the place.
-    fn building(&self, books: &Books, step: &'static str) -> Result<Arc<Filter>, StoreError> {
-        match (&self.filter, &books.building) {
-            (Some(filter), Some(building)) if Arc::ptr_eq(filter, building) => {
-                Ok(Arc::clone(filter))
-            }
-            _ => Err(StoreError::lost(step)),
-        }
+    /// Whether the filter gets every insert: another rebuild may have put its own in the place.
+    fn is_building(&self, books: &Books) -> bool {
+        let both = self.filter.as_ref().zip(books.building.as_ref());
+        both.is_some_and(|(own, building)| Arc::ptr_eq(own, building))
     }
 
     /// Takes the one further step: *swap*. There is nothing to upload and to verify.
     pub(crate) async fn put_live(&mut self, at: &Progress) -> Result<Live, StoreError> {
         let given = self.scan.end().await?.pop().ok_or_else(lost)?;
         at.enter(RebuildStep::Swap);
-        self.swap(&given)
+        self.swap(given)
     }
 
     /// *Swap*: makes it the live one.
-    fn swap(&self, given: &Given) -> Result<Live, StoreError> {
+    fn swap(&self, Given { filter, sizing, ids }: Given) -> Result<Live, StoreError> {
         let mut books = self.store.books.lock();
-        let filter = self.building(&books, "the swap")?;
-        let Given { sizing, ids, .. } = given;
+        if !self.is_building(&books) {
+            return Err(StoreError::lost("the swap"));
+        }
         let figures = Live {
             generation: self.token,
-            items: *ids,
+            items: ids,
             capacity: sizing.share.into(),
             rate: sizing.rate as f32,
-            expected_rate: sizing.expected_rate(*ids),
+            expected_rate: sizing.expected_rate(ids),
             bytes: sizing.bytes(),
         };
         let replaced_disproved =
@@ -123,7 +120,7 @@ impl MemoryBuild {
 impl Drop for MemoryBuild {
     fn drop(&mut self) {
         let mut books = self.store.books.lock();
-        if self.building(&books, "the release").is_ok() {
+        if self.is_building(&books) {
             books.building = None;
         }
     }
