@@ -61,7 +61,7 @@ impl Filter {
             let topmost = group.fold(u64::MAX, |all, bit| all & bit.topmost(word));
             topmost >> 63 == 1
         };
-        Membership::possible_if(groups.all(all_set))
+        if groups.all(all_set) { Membership::Possible } else { Membership::Never }
     }
 
     #[cfg(feature = "redis")]

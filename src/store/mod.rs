@@ -286,7 +286,6 @@ impl Build {
 
     /// *Upload* to *swap*: puts what was scanned live.
     pub(crate) async fn put_live(&mut self, progress: &Progress) -> Result<Live, RebuildError> {
-        progress.nothing_uploaded();
         match self {
             Self::Memory(build) => Ok(build.put_live(progress).await?),
             #[cfg(feature = "redis")]
