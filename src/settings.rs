@@ -109,10 +109,7 @@ pub(crate) fn duration(
     value: Duration,
     bounds: &RangeInclusive<Duration>,
 ) -> Result<(), SettingError> {
-    if bounds.contains(&value) {
-        return Ok(());
-    }
-    Err(SettingError::out_of_bounds(setting, value, bounds))
+    SettingError::bounded(setting, value, bounds)
 }
 
 pub(crate) fn number(
@@ -120,11 +117,7 @@ pub(crate) fn number(
     value: impl Into<u64>,
     bounds: &RangeInclusive<u64>,
 ) -> Result<(), SettingError> {
-    let value = value.into();
-    if bounds.contains(&value) {
-        return Ok(());
-    }
-    Err(SettingError::out_of_bounds(setting, value, bounds))
+    SettingError::bounded(setting, value.into(), bounds)
 }
 
 /// Judges a filter's name, which becomes part of Redis keys.

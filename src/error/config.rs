@@ -92,12 +92,16 @@ pub enum SettingError {
 }
 
 impl SettingError {
-    pub(crate) fn out_of_bounds<T: fmt::Debug>(
+    /// Says whether a value is within its bounds.
+    pub(crate) fn bounded<T: fmt::Debug + PartialOrd>(
         setting: &'static str,
         value: T,
         bounds: &RangeInclusive<T>,
-    ) -> Self {
+    ) -> Result<(), Self> {
+        if bounds.contains(&value) {
+            return Ok(());
+        }
         let [value, min, max] = [&value, bounds.start(), bounds.end()].map(|it| format!("{it:?}"));
-        Self::OutOfBounds { setting, value, min, max }
+        Err(Self::OutOfBounds { setting, value, min, max })
     }
 }

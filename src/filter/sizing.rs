@@ -68,12 +68,8 @@ impl Sizing {
     pub fn sharded(capacity: u64, rate: f64, shards: u32) -> Result<Self, SettingError> {
         let shards = shards.max(1);
         let capacities = 1..=MAX_CAPACITY.saturating_mul(shards.into());
-        if !capacities.contains(&capacity) {
-            return Err(SettingError::out_of_bounds("capacity", capacity, &capacities));
-        }
-        if !RATES.contains(&rate) {
-            return Err(SettingError::out_of_bounds("false-positive rate", rate, &RATES));
-        }
+        SettingError::bounded("capacity", capacity, &capacities)?;
+        SettingError::bounded("false-positive rate", rate, &RATES)?;
         let share = share(capacity, shards);
         let (blocks, hashes) = smallest(f64::from(share), rate);
         match u32::try_from(blocks) {

@@ -6,7 +6,6 @@ use ::redis::{Cmd, cmd};
 
 use super::layout::{BloomSize, Layout};
 use crate::error::{SettingError, StoreError};
-use crate::settings;
 use crate::store::link::access::Access;
 use crate::store::link::reply::Reply;
 use crate::store::map::endpoint::Endpoint;
@@ -61,17 +60,13 @@ impl ForeignFilter {
 
     /// Notes that a number has to be within bounds.
     pub(super) fn bounded(self, setting: &'static str, value: u64, min: u64, max: u64) -> Self {
-        self.judged(settings::number(setting, value, &(min..=max)))
+        self.judged(SettingError::bounded(setting, value, &(min..=max)))
     }
 
     /// Notes that a filter for `ids` ids at `rate` has to be possible.
     pub(super) fn rated(self, setting: &'static str, ids: u64, rate: f64) -> Self {
         let bounds = f64::MIN_POSITIVE..=1.0;
-        let possible = if bounds.contains(&rate) {
-            Ok(())
-        } else {
-            Err(SettingError::out_of_bounds("false-positive rate", rate, &bounds))
-        };
+        let possible = SettingError::bounded("false-positive rate", rate, &bounds);
         self.bounded(setting, ids, 1, u64::MAX).judged(possible)
     }
 

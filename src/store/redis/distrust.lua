@@ -3,28 +3,29 @@
 -- rebuild by schedule or by hand.
 --
 -- KEYS[1] bits   KEYS[2] meta
--- ARGV[1] the generation, 8 bytes big-endian   ARGV[2] the state it gets, one byte
--- ARGV[3] the generation in decimal; '' to put it out of use whatever it replaced and whatever its state
--- ARGV[4] the id's digest, 16 bytes   ARGV[5] the state of a live filter   ARGV[6] that of one disproved twice
+-- ARGV[1] the generation, 8 bytes big-endian   ARGV[2] its offset
+-- ARGV[3] the state it gets, one byte   ARGV[4] its offset
+-- ARGV[5] the generation in decimal; '' to put it out of use whatever it replaced and whatever its state
+-- ARGV[6] the id's digest, 16 bytes   ARGV[7] the state of a live filter   ARGV[8] that of one disproved twice
 -- Returns {0} when the filter stays as it is, {1} when it is out of use, {2, digest} with the id found before when it is so
 -- until a rebuild by schedule or by hand.
 if redis.call('TYPE', KEYS[1]).ok ~= 'string'
-  or redis.call('GETRANGE', KEYS[1], 16, 23) ~= ARGV[1] then
+  or redis.call('GETRANGE', KEYS[1], ARGV[2], ARGV[2] + 7) ~= ARGV[1] then
   return {0}
 end
-if ARGV[3] ~= '' then
-  if redis.call('GETRANGE', KEYS[1], 11, 11) ~= ARGV[5] then return {0} end
+if ARGV[5] ~= '' then
+  if redis.call('GETRANGE', KEYS[1], ARGV[4], ARGV[4]) ~= ARGV[7] then return {0} end
   local meta = redis.call('HMGET', KEYS[2], 'rebuilt', 'lacked')
-  if meta[1] == ARGV[3] then
+  if meta[1] == ARGV[5] then
     local of, lacked = string.match(meta[2] or '', '^(%d+) (.*)$')
-    if of ~= ARGV[3] then
-      redis.call('HSET', KEYS[2], 'lacked', ARGV[3] .. ' ' .. ARGV[4])
+    if of ~= ARGV[5] then
+      redis.call('HSET', KEYS[2], 'lacked', ARGV[5] .. ' ' .. ARGV[6])
       return {0}
     end
-    if lacked == ARGV[4] then return {0} end
-    redis.call('SETRANGE', KEYS[1], 11, ARGV[6])
+    if lacked == ARGV[6] then return {0} end
+    redis.call('SETRANGE', KEYS[1], ARGV[4], ARGV[8])
     return {2, lacked}
   end
 end
-redis.call('SETRANGE', KEYS[1], 11, ARGV[2])
+redis.call('SETRANGE', KEYS[1], ARGV[4], ARGV[3])
 return {1}

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::shard::Shard;
 use crate::error::StoreError;
+use crate::filter::format::{GENERATION_OFFSET, STATE_OFFSET};
 use crate::filter::{Generation, State};
 use crate::id::{Digest, Id};
 use crate::store::Distrusted;
@@ -43,11 +44,15 @@ impl Shard {
     ) -> Result<Distrusted, StoreError> {
         let connection = self.connected(|node| &node.inserts, DEADLINE).await?;
         let keys = [self.known.keys.bits.as_str(), self.known.keys.meta.as_str()];
+        let (generation_offset, state_offset) =
+            (GENERATION_OFFSET.to_string(), STATE_OFFSET.to_string());
         let digest = lacks.map(|id| connection.identity.digester.digest(id));
         let unless_rebuilt = digest.map_or(String::new(), |_| generation.get().to_string());
-        let args: [&[u8]; 6] = [
+        let args: [&[u8]; 8] = [
             &generation.get().to_be_bytes(),
+            generation_offset.as_bytes(),
             &[state],
+            state_offset.as_bytes(),
             unless_rebuilt.as_bytes(),
             digest.as_ref().map_or(&[], |digest| digest.as_bytes().as_slice()),
             &[State::Live.as_byte()],

@@ -1694,7 +1694,7 @@ pub(crate) fn take_late<P: 'static>(asks: impl Fn(&P) -> bool) -> Vec<P> {
         flavours: &[Calm],
         edits: &[Script {
             file: "distrust.lua",
-            from: "redis.call('SETRANGE', KEYS[1], 11, ARGV[6])",
+            from: "redis.call('SETRANGE', KEYS[1], ARGV[4], ARGV[8])",
             to: "",
         }],
     },
