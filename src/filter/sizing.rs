@@ -68,8 +68,8 @@ impl Sizing {
     pub fn sharded(capacity: u64, rate: f64, shards: u32) -> Result<Self, SettingError> {
         let shards = shards.max(1);
         let capacities = 1..=MAX_CAPACITY.saturating_mul(shards.into());
-        SettingError::bounded("capacity", capacity, &capacities)?;
-        SettingError::bounded("false-positive rate", rate, &RATES)?;
+        bounded("capacity", capacity, &capacities)?;
+        bounded("false-positive rate", rate, &RATES)?;
         let share = share(capacity, shards);
         let (blocks, hashes) = smallest(f64::from(share), rate);
         match u32::try_from(blocks) {
@@ -175,6 +175,18 @@ fn first(lower: u64, enough: impl Fn(u64) -> bool) -> u64 {
         }
     }
     low
+}
+
+fn bounded<T: fmt::Debug + PartialOrd>(
+    setting: &'static str,
+    value: T,
+    bounds: &RangeInclusive<T>,
+) -> Result<(), SettingError> {
+    if bounds.contains(&value) {
+        return Ok(());
+    }
+    let [value, min, max] = [&value, bounds.start(), bounds.end()].map(|it| format!("{it:?}"));
+    Err(SettingError::OutOfBounds { setting, value, min, max })
 }
 
 #[cfg(test)]

@@ -185,6 +185,15 @@ pub async fn live(guard: &BloomGuard) {
     .await;
 }
 
+/// Waits until a look-up says this of an id.
+pub async fn says(guard: &BloomGuard, id: u64, wanted: Verdict) {
+    eventually("a look-up says so", SOON, || async {
+        let said = guard.check(&id).await.unwrap();
+        if said == wanted { Ok(()) } else { Err(format!("{said:?} of {id}, and not {wanted:?}")) }
+    })
+    .await;
+}
+
 /// Waits until a filter of a later generation is trusted.
 pub async fn rebuilt(guard: &BloomGuard, old: Generation) {
     eventually("a newer filter is trusted", SOON, || async {
