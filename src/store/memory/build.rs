@@ -12,7 +12,7 @@ use super::{BATCH, Books, LiveFilter, MemoryStore};
 use crate::error::StoreError;
 use crate::filter::{Filter, Generation, Sizing};
 use crate::random;
-use crate::store::scan::{Given, Scan, lost};
+use crate::store::scan::{Filled, Scan, lost};
 use crate::store::{Live, Progress, RebuildStep};
 use crate::verdict::Doubt;
 
@@ -23,6 +23,7 @@ pub(crate) struct MemoryBuild {
     /// From when on inserts go to the filter, too.
     leased: Instant,
     pub(crate) scan: Scan,
+    sizing: Sizing,
     /// The filter that is built.
     filter: Option<Arc<Filter>>,
 }
@@ -40,6 +41,7 @@ impl MemoryBuild {
             previous: store.live().ok().map(|live| live.items),
             leased: Instant::now(),
             scan: Scan::default(),
+            sizing: Sizing::DEFAULT,
             filter: None,
         })
     }
@@ -49,6 +51,7 @@ impl MemoryBuild {
         let seed = u32::from_be_bytes(random::bytes().map_err(StoreError::no_random)?);
         let geometry = sizing.geometry(seed);
         let room = self.scan.begin(&self.store.digester, sizing, |_| Some(geometry)).await?;
+        self.sizing = sizing;
         self.filter = self.scan.filters().next();
         self.store.books.lock().building = self.filter.clone();
         self.leased = Instant::now();
@@ -93,11 +96,12 @@ impl MemoryBuild {
     }
 
     /// *Swap*: makes it the live one.
-    fn swap(&self, Given { filter, sizing, ids }: Given) -> Result<Live, StoreError> {
+    fn swap(&self, Filled { filter, ids }: Filled) -> Result<Live, StoreError> {
         let mut books = self.store.books.lock();
         if !self.is_building(&books) {
             return Err(StoreError::lost("the swap"));
         }
+        let sizing = self.sizing.one();
         let figures = Live {
             generation: self.token,
             items: ids,

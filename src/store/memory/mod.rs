@@ -168,7 +168,8 @@ impl MemoryStore {
         if self.clock.origin.elapsed() < self.settings.record_life() {
             return Ok(Remembered::Created);
         }
-        let claim = NullClaim { asked_us: self.clock.now_us(), generation: self.generation() };
+        let generation = self.live.load().as_ref().map(|live| live.figures.generation);
+        let claim = NullClaim { asked_us: self.clock.now_us(), generation };
         let null = NewNull { claim, scope: Scope::Everyone, ttl };
         Ok(self.put_null(self.digester.digest(id), null))
     }
@@ -214,10 +215,6 @@ impl MemoryStore {
         let lacked = Some(digest);
         self.live.store(Some(Arc::new(LiveFilter { filter, doubt, lacked, ..**live })));
         Ok(distrusted)
-    }
-
-    fn generation(&self) -> Option<Generation> {
-        self.live.load().as_ref().map(|live| live.figures.generation)
     }
 
     /// Returns what the live filter is, or why there is none to trust.

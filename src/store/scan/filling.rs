@@ -23,9 +23,10 @@ const PART: usize = 256;
 type Shards = Vec<Option<Filled>>;
 
 /// A filter with ids in it.
-pub(super) struct Filled {
-    pub(super) filter: Arc<Filter>,
-    pub(super) ids: u64,
+pub(crate) struct Filled {
+    pub(crate) filter: Arc<Filter>,
+    /// How many ids the source gave.
+    pub(crate) ids: u64,
 }
 
 /// Filters, and the ids that are not in them yet.

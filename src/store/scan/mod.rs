@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use tokio::task::spawn_blocking;
 
-use self::filling::{Filled, Filling};
+pub(crate) use self::filling::Filled;
+use self::filling::Filling;
 use crate::error::StoreError;
 use crate::filter::lengths::BLOCK_LEN;
 use crate::filter::{Filter, Geometry, Sizing};
@@ -22,21 +23,7 @@ pub(crate) fn lost() -> StoreError {
 /// What a rebuild has of its scan.
 #[derive(Default)]
 pub(crate) struct Scan {
-    under_way: Option<UnderWay>,
-}
-
-/// A filter with all ids of a scan in it that belong there.
-pub(crate) struct Given {
-    pub(crate) filter: Arc<Filter>,
-    /// The size of this filter.
-    pub(crate) sizing: Sizing,
-    /// How many ids the source gave.
-    pub(crate) ids: u64,
-}
-
-struct UnderWay {
-    sizing: Sizing,
-    filling: Filling,
+    under_way: Option<Filling>,
 }
 
 impl Scan {
@@ -56,21 +43,18 @@ impl Scan {
                 None => None,
             });
         }
-        let filling = Filling::new(digester.clone(), shards);
-        self.under_way = Some(UnderWay { sizing, filling });
+        self.under_way = Some(Filling::new(digester.clone(), shards));
         Ok(sizing.capacity)
     }
 
     /// Returns the filters that are filled, before any ids are.
     pub(crate) fn filters(&self) -> impl Iterator<Item = Arc<Filter>> {
-        let filling = self.under_way.iter().map(|scan| &scan.filling);
-        filling.flat_map(Filling::filters)
+        self.under_way.iter().flat_map(Filling::filters)
     }
 
     /// Takes ids in. Lets other tasks run, and waits while the filters are behind. May be given up.
     pub(crate) async fn write(&mut self, ids: &mut Vec<Id>) -> Result<(), StoreError> {
-        let scan = self.under_way.as_mut().ok_or_else(lost)?;
-        scan.filling.write(ids).await;
+        self.under_way.as_mut().ok_or_else(lost)?.write(ids).await;
         Ok(())
     }
 
@@ -79,13 +63,10 @@ impl Scan {
     /// # Errors
     ///
     /// [`Refusal::LOST`](crate::Refusal::LOST): the thread that filled the filters ended early, as when the runtime ends.
-    pub(crate) async fn end(&mut self) -> Result<Vec<Given>, StoreError> {
-        let Some(UnderWay { sizing, mut filling }) = self.under_way.take() else {
-            return Ok(Vec::new());
-        };
-        let given = |Filled { filter, ids }| Given { filter, sizing: sizing.one(), ids };
+    pub(crate) async fn end(&mut self) -> Result<Vec<Filled>, StoreError> {
+        let Some(mut filling) = self.under_way.take() else { return Ok(Vec::new()) };
         let filled = filling.finish().await.ok_or_else(lost)?;
-        Ok(filled.into_iter().flatten().map(given).collect())
+        Ok(filled.into_iter().flatten().collect())
     }
 }
 

@@ -157,7 +157,7 @@ impl Due {
                     return self.leased(&connection, header, lease, fields).map(Some);
                 }
                 "LOST" => return Err(StoreError::lost("the lease")),
-                "BUSY" | "OTHER" | "OLD" => lease.forget(),
+                "BUSY" | "OTHER" | "OLD" => drop(lease),
                 _ => return Err(odd(outcome)),
             }
             if outcome == "BUSY" {

@@ -24,7 +24,7 @@ use super::view::View;
 use crate::error::{RebuildError, StoreError};
 use crate::store::link::reply::Reply;
 use crate::store::link::transport::one;
-use crate::store::scan::{Given, Scan};
+use crate::store::scan::{Filled, Scan};
 use crate::store::{Live, Progress, RebuildStep};
 
 /// A rebuild of some shards, or of all, from one scan.
@@ -132,7 +132,7 @@ impl ShardBuild {
     /// Takes the steps after the scan, of what it gave to this shard.
     async fn put_live(
         &mut self,
-        given: Given,
+        given: Filled,
         pace: &Pace,
         at: &Progress,
     ) -> Result<Live, StoreError> {
