@@ -93,7 +93,7 @@ pub enum SettingError {
 
 impl SettingError {
     /// Says whether a value is within its bounds.
-    pub(crate) fn bounded<T: fmt::Debug + PartialOrd>(
+    pub(crate) fn bounded<T: Copy + fmt::Debug + PartialOrd>(
         setting: &'static str,
         value: T,
         bounds: &RangeInclusive<T>,

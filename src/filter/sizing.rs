@@ -177,7 +177,7 @@ fn first(lower: u64, enough: impl Fn(u64) -> bool) -> u64 {
     low
 }
 
-fn bounded<T: fmt::Debug + PartialOrd>(
+fn bounded<T: Copy + fmt::Debug + PartialOrd>(
     setting: &'static str,
     value: T,
     bounds: &RangeInclusive<T>,
