@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use bloom_guard::{Doubt, Refusal, Verdict};
 use http::StatusCode;
 use support::eventually;
-use support::model::{Table, get, get_looked_up, guard, guard_over, live, told};
+use support::model::{Table, get, get_looked_up, guard, guard_over, left, live, told};
 use support::redis_server::RedisServer;
 
 #[tokio::test]
@@ -79,12 +79,7 @@ async fn the_tasks_end_with_the_last_clone() {
     drop(guard);
     live(&clone).await;
     drop(clone);
-    eventually("the connections are closed", Duration::from_secs(5), || async {
-        let clients: String = redis.run(&["CLIENT", "LIST"]);
-        let ours = clients.lines().count();
-        if ours == 1 { Ok(()) } else { Err(clients) }
-    })
-    .await;
+    left(&redis).await;
 }
 
 #[tokio::test]
