@@ -17,11 +17,6 @@ pub(crate) struct Geometry {
 }
 
 impl Geometry {
-    /// Returns the geometry of numbers known to be in range.
-    pub(super) const fn sized(blocks: u32, hashes: u8, seed: u32) -> Self {
-        Self { blocks, hashes, seed }
-    }
-
     pub(crate) fn position(&self, digest: &Digest) -> Position {
         let (block, groups) = self.bits(digest);
         let mut mask = [0; 8];
@@ -110,12 +105,6 @@ pub(crate) enum Membership {
     Possible,
     /// A bit of the id is not set: it was never put into this filter.
     Never,
-}
-
-impl Membership {
-    pub(super) const fn possible_if(all_set: bool) -> Self {
-        if all_set { Self::Possible } else { Self::Never }
-    }
 }
 
 /// Returns (h1, h2) of `MurmurHash3` x64-128, which for 16 bytes is one round and the end.

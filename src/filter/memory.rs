@@ -32,7 +32,8 @@ impl Filter {
 
     pub(crate) fn insert(&self, digest: &Digest) {
         let position = self.geometry.position(digest);
-        for (word, mask) in self.block(&position).0.iter().zip(&position.mask) {
+        let block = &self.blocks[position.block as usize].0;
+        for (word, mask) in block.iter().zip(&position.mask) {
             if *mask != 0 {
                 word.fetch_or(*mask, Ordering::Relaxed);
             }
@@ -46,9 +47,14 @@ impl Filter {
             let positions: SmallVec<[Position; FETCHED]> =
                 digests.iter().map(|digest| self.geometry.position(digest)).collect();
             // One word brings its whole block.
-            let fetched = positions.iter().map(|position| *self.block_mut(position).0[0].get_mut());
+            let blocks = &mut self.blocks;
+            let fetched = positions.iter().map(|it| *blocks[it.block as usize].0[0].get_mut());
             black_box(fetched.fold(0, |all, word| all ^ word));
-            positions.iter().for_each(|position| self.set(position));
+            for Position { block, mask } in positions {
+                for (word, mask) in blocks[block as usize].0.iter_mut().zip(mask) {
+                    *word.get_mut() |= mask;
+                }
+            }
         }
     }
 
@@ -61,26 +67,12 @@ impl Filter {
             let topmost = group.fold(u64::MAX, |all, bit| all & bit.topmost(word));
             topmost >> 63 == 1
         };
-        Membership::possible_if(groups.all(all_set))
+        if groups.all(all_set) { Membership::Possible } else { Membership::Never }
     }
 
     #[cfg(feature = "redis")]
     pub(crate) const fn byte_len(&self) -> usize {
         self.blocks.len() * BLOCK_LEN
-    }
-
-    fn block(&self, position: &Position) -> &Block {
-        &self.blocks[position.block as usize]
-    }
-
-    fn block_mut(&mut self, position: &Position) -> &mut Block {
-        &mut self.blocks[position.block as usize]
-    }
-
-    fn set(&mut self, position: &Position) {
-        for (word, mask) in self.block_mut(position).0.iter_mut().zip(&position.mask) {
-            *word.get_mut() |= mask;
-        }
     }
 }
 

@@ -19,4 +19,4 @@ pub use generation::Generation;
 pub(crate) use memory::Filter;
 pub use sizing::Sizing;
 #[cfg(feature = "redis")]
-pub(crate) use stored::{FilterReader, Header, Position, State, format, newer};
+pub(crate) use stored::{Header, Position, State, format, newer};

@@ -1,20 +1,17 @@
 //! How large a filter must be.
 
 use std::fmt;
+use std::ops::RangeInclusive;
 
 use super::block::Geometry;
 use super::lengths::{MAX_BLOCKS, MAX_HASHES, MAX_STRING_LEN, string_len};
 use super::rate::{Curve, false_positive_rate, greatest_load};
 use crate::error::SettingError;
 
-/// The least number of ids a filter can be sized for.
-const MIN_CAPACITY: u64 = 1;
 /// The greatest number of ids a filter can be sized for, whatever room they take.
 const MAX_CAPACITY: u64 = u32::MAX as u64;
-/// The lowest false-positive rate a filter can be sized for.
-const MIN_RATE: f64 = 1e-9;
-/// The highest false-positive rate a filter can be sized for.
-const MAX_RATE: f64 = 0.5;
+/// The false-positive rates a filter can be sized for.
+const RATES: RangeInclusive<f64> = 1e-9..=0.5;
 
 /// How far a shard's share of the ids may be above the mean, in standard deviations: one in 30,000 exceeds it.
 const SPREAD: f64 = 4.0;
@@ -70,13 +67,9 @@ impl Sizing {
     /// As [`new`](Self::new): [`SettingError::TooLarge`] when one shard would not fit into a Redis string.
     pub fn sharded(capacity: u64, rate: f64, shards: u32) -> Result<Self, SettingError> {
         let shards = shards.max(1);
-        let max = MAX_CAPACITY.saturating_mul(shards.into());
-        if !(MIN_CAPACITY..=max).contains(&capacity) {
-            return Err(out_of_bounds("capacity", capacity, MIN_CAPACITY, max));
-        }
-        if !(MIN_RATE..=MAX_RATE).contains(&rate) {
-            return Err(out_of_bounds("false-positive rate", rate, MIN_RATE, MAX_RATE));
-        }
+        let capacities = 1..=MAX_CAPACITY.saturating_mul(shards.into());
+        bounded("capacity", capacity, &capacities)?;
+        bounded("false-positive rate", rate, &RATES)?;
         let share = share(capacity, shards);
         let (blocks, hashes) = smallest(f64::from(share), rate);
         match u32::try_from(blocks) {
@@ -121,7 +114,7 @@ impl Sizing {
 
     /// Returns where ids go in a shard of this size with this seed.
     pub(crate) const fn geometry(&self, seed: u32) -> Geometry {
-        Geometry::sized(self.blocks, self.hashes, seed)
+        Geometry { blocks: self.blocks, hashes: self.hashes, seed }
     }
 }
 
@@ -184,9 +177,16 @@ fn first(lower: u64, enough: impl Fn(u64) -> bool) -> u64 {
     low
 }
 
-fn out_of_bounds<T: fmt::Debug>(setting: &'static str, value: T, min: T, max: T) -> SettingError {
-    let [value, min, max] = [value, min, max].map(|it| format!("{it:?}"));
-    SettingError::OutOfBounds { setting, value, min, max }
+fn bounded<T: Copy + fmt::Debug + PartialOrd>(
+    setting: &'static str,
+    value: T,
+    bounds: &RangeInclusive<T>,
+) -> Result<(), SettingError> {
+    if bounds.contains(&value) {
+        return Ok(());
+    }
+    let [value, min, max] = [&value, bounds.start(), bounds.end()].map(|it| format!("{it:?}"));
+    Err(SettingError::OutOfBounds { setting, value, min, max })
 }
 
 #[cfg(test)]
@@ -225,7 +225,7 @@ mod tests {
         let error = Sizing::new(440_000_000, 0.01).unwrap_err();
         let SettingError::TooLarge { bytes, max, .. } = error else { panic!("{error}") };
         assert!(bytes > max && bytes < max / 100 * 103);
-        for rate in [MIN_RATE, MAX_RATE] {
+        for rate in [*RATES.start(), *RATES.end()] {
             let error = Sizing::new(MAX_CAPACITY, rate).unwrap_err();
             assert!(matches!(error, SettingError::TooLarge { .. }));
         }
@@ -233,8 +233,8 @@ mod tests {
 
     #[test]
     fn the_best_number_of_hashes_is_within_the_limit() {
-        let hashes = Sizing::new(1_000_000, MIN_RATE).unwrap().hashes();
+        let hashes = Sizing::new(1_000_000, *RATES.start()).unwrap().hashes();
         assert!(hashes < MAX_HASHES, "{hashes}");
-        assert_eq!(Sizing::new(1_000_000, MAX_RATE).unwrap().hashes(), 1);
+        assert_eq!(Sizing::new(1_000_000, *RATES.end()).unwrap().hashes(), 1);
     }
 }

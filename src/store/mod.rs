@@ -60,6 +60,9 @@ pub(crate) enum Store {
     Gated(tests::Gated),
 }
 
+#[cfg(feature = "redis")]
+const NO_FLEET: &str = "the guard keeps nothing beside another system's filter that all processes go by: set_mode in each";
+
 /// Asks the store, whichever it is; or answers otherwise where the filter is another system's.
 macro_rules! ask {
     ($self:ident, $store:ident => $ask:expr) => {
@@ -180,7 +183,7 @@ impl Store {
 
     /// Asks how the filter's processes stand. Fails where not all that know can say.
     pub(crate) async fn view_fleet(&self) -> Result<FleetView, StoreError> {
-        ask!(self, store => store.view_fleet().await, foreign => Err(foreign.no_fleet()))
+        ask!(self, store => store.view_fleet().await, foreign => Err(foreign.unfit(NO_FLEET)))
     }
 
     /// Returns the mode that all processes of the filter share, as it changes.
@@ -191,7 +194,7 @@ impl Store {
     /// Changes how all processes act. Nothing was changed where it was overtaken: the mode was set by another call, the
     /// metadata are others, or an older filter is live.
     pub(crate) async fn change_fleet(&self, change: FleetChange) -> Result<(), StoreError> {
-        ask!(self, store => store.change_fleet(change).await, foreign => Err(foreign.no_fleet()))
+        ask!(self, store => store.change_fleet(change).await, foreign => Err(foreign.unfit(NO_FLEET)))
     }
 
     /// Looks at what is to be rebuilt; nothing where another rebuild holds the lease. A store of several filters rebuilds those
@@ -204,7 +207,9 @@ impl Store {
                 RedisBuild::begin(shards, before_us).await?.map(Build::Redis)
             }
             #[cfg(feature = "redis")]
-            Self::Foreign(store) => return Err(store.not_built()),
+            Self::Foreign(store) => {
+                return Err(store.unfit("only the system that writes it builds it"));
+            }
             #[cfg(test)]
             Self::Gated(store) => MemoryBuild::begin(store).map(Build::Memory),
         })
@@ -286,7 +291,6 @@ impl Build {
 
     /// *Upload* to *swap*: puts what was scanned live.
     pub(crate) async fn put_live(&mut self, progress: &Progress) -> Result<Live, RebuildError> {
-        progress.nothing_uploaded();
         match self {
             Self::Memory(build) => Ok(build.put_live(progress).await?),
             #[cfg(feature = "redis")]

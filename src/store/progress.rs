@@ -123,7 +123,11 @@ impl Progress {
         course.status.step = step;
         let read = course.reading_since.take().map_or(Duration::ZERO, |since| since.elapsed());
         match step {
-            RebuildStep::Lease => course.read_for = Duration::ZERO,
+            RebuildStep::Lease => {
+                course.read_for = Duration::ZERO;
+                course.status.bytes_uploaded = 0;
+                course.status.bytes_total = 0;
+            }
             RebuildStep::Scan => course.reading_since = Some(Instant::now()),
             _ => {}
         }
@@ -137,12 +141,6 @@ impl Progress {
 
     pub(crate) fn scanned(&self, ids: u64) {
         self.0.lock().status.ids_scanned = ids;
-    }
-
-    pub(crate) fn nothing_uploaded(&self) {
-        let status = &mut self.0.lock().status;
-        status.bytes_uploaded = 0;
-        status.bytes_total = 0;
     }
 
     #[cfg(feature = "redis")]

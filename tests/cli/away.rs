@@ -10,7 +10,6 @@ use tokio::time::timeout;
 
 use super::Ran;
 
-const SLOTS: usize = 16_384;
 const SHARDS: u32 = 16;
 const KEY: [u8; 16] = [7; 16];
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -22,11 +21,7 @@ pub(crate) async fn cluster() -> Vec<RedisServer> {
     };
     let nodes: Vec<RedisServer> = (0..3).map(start).collect();
     for (index, node) in nodes.iter().enumerate() {
-        let slots = index * SLOTS / 3..(index + 1) * SLOTS / 3;
-        let slots: Vec<String> = slots.map(|slot| slot.to_string()).collect();
-        let words = ["CLUSTER", "ADDSLOTS"].into_iter().chain(slots.iter().map(String::as_str));
-        node.run::<()>(&words.collect::<Vec<_>>());
-        node.run::<()>(&["CLUSTER", "SET-CONFIG-EPOCH", &(index + 1).to_string()]);
+        node.serves_part(index, 3);
         node.run::<()>(&["CLUSTER", "MEET", "127.0.0.1", &nodes[0].port().to_string()]);
     }
     for node in &nodes {

@@ -8,7 +8,6 @@ use redis::{FromRedisValue, Value};
 use support::eventually;
 use support::redis_server::RedisServer;
 
-const SLOTS: usize = 16_384;
 const PRIMARIES: usize = 3;
 
 /// Three primaries, and behind each a replica: node 3 is that of node 0.
@@ -81,15 +80,7 @@ impl Nodes {
     /// Makes them a cluster, and waits until it serves.
     async fn form(&self) {
         for (index, node) in self.each[..PRIMARIES].iter().enumerate() {
-            let first = index * SLOTS / PRIMARIES;
-            let slots: Vec<_> =
-                (first..(index + 1) * SLOTS / PRIMARIES).map(|slot| slot.to_string()).collect();
-            let words: Vec<&str> = ["CLUSTER", "ADDSLOTS"]
-                .into_iter()
-                .chain(slots.iter().map(String::as_str))
-                .collect();
-            node.run::<()>(&words);
-            node.run::<()>(&["CLUSTER", "SET-CONFIG-EPOCH", &(index + 1).to_string()]);
+            node.serves_part(index, PRIMARIES);
         }
         for node in &self.each[1..] {
             let port = self.port(0).to_string();

@@ -53,11 +53,6 @@ impl Naive {
     }
 }
 
-/// A word's bit, counted from the front of a block, as its bytes lie in Redis.
-fn in_word(bit: u32) -> u64 {
-    1 << (63 - bit % 64)
-}
-
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
@@ -77,23 +72,6 @@ proptest! {
         let start = (128 + 64 * block) * 8;
         let offsets: Vec<_> = bits.iter().map(|bit| start + bit).collect();
         prop_assert_eq!(position.bit_offsets().collect::<Vec<_>>(), offsets);
-    }
-
-    #[test]
-    fn an_id_is_possible_exactly_when_all_its_bits_are_set(
-        digest: [u8; 16],
-        hashes in 1..=MAX_HASHES,
-        others: [u64; 8],
-    ) {
-        let geometry = Geometry::new(1, hashes, 0).unwrap();
-        let position = geometry.position(&Digest::from_bytes(digest));
-        let words = std::array::from_fn(|w| others[w] | position.mask[w]);
-        prop_assert_eq!(position.is_in(&words), Membership::Possible);
-        for bit in naive_bits(geometry, &Digest::from_bytes(digest)).1 {
-            let mut words = words;
-            words[bit as usize / 64] &= !in_word(bit);
-            prop_assert_eq!(position.is_in(&words), Membership::Never);
-        }
     }
 
     #[test]

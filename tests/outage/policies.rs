@@ -90,22 +90,3 @@ async fn nulls_are_written_at_a_bounded_rate() {
         tokio::time::advance(Duration::from_secs(1)).await;
     }
 }
-
-/// A deploy that loses its tenant, say: everything is answered 404 once.
-#[tokio::test]
-async fn a_broken_backend_is_not_remembered() {
-    let table = Table::with(0..1_000);
-    let guard = over(&table).build().unwrap();
-    guard.ready().await;
-    for id in 0..1_000 {
-        assert_eq!(get(&guard, &table, id).await, StatusCode::OK);
-    }
-    let broken = Table::default();
-    for id in 0..1_000 {
-        assert_eq!(get(&guard, &broken, id).await, StatusCode::NOT_FOUND);
-    }
-    assert_eq!(guard.stats().nulls_stored, 0);
-    for id in 0..1_000 {
-        assert_eq!(get(&guard, &table, id).await, StatusCode::OK, "{id} was found a moment ago");
-    }
-}

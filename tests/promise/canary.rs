@@ -10,7 +10,7 @@ use bloom_guard::{
 };
 use http::StatusCode;
 use support::eventually;
-use support::model::{Table, get, guard_over, live};
+use support::model::{Table, get, guard_over, live, says};
 use support::redis_server::RedisServer;
 
 fn in_process(table: &Table) -> Builder {
@@ -68,14 +68,9 @@ async fn one_rebuild_follows(builder: Builder, source: &Misses) {
             }
         })
         .await;
-        eventually("the record is refused no more", Duration::from_secs(10), || async {
-            match guard.check(&id).await.unwrap() {
-                Verdict::Present if !is_out_of_use => Ok(()),
-                Verdict::Unknown(Doubt::DisprovedTwice) if is_out_of_use => Ok(()),
-                other => Err(format!("{other:?}")),
-            }
-        })
-        .await;
+        // The record is refused no more.
+        let unknown = Verdict::Unknown(Doubt::DisprovedTwice);
+        says(&guard, id, if is_out_of_use { unknown } else { Verdict::Present }).await;
     }
     tokio::time::sleep(Duration::from_secs(3)).await;
     assert_eq!(scans.load(Ordering::SeqCst), 2, "the first, and one that did not help");
@@ -110,13 +105,7 @@ async fn without_a_source_a_disproved_filter_stays_out_of_use() {
     table.commit(1_000);
     assert_eq!(get(&guard, &table, 1_000).await, StatusCode::OK);
     noticed(&guard).await;
-    eventually("it is out of use", Duration::from_secs(10), || async {
-        match guard.check(&5_000).await.unwrap() {
-            Verdict::Unknown(Doubt::Disproved) => Ok(()),
-            other => Err(format!("{other:?}")),
-        }
-    })
-    .await;
+    says(&guard, 5_000, Verdict::Unknown(Doubt::Disproved)).await;
     assert_eq!(guard.state().live.unwrap_err(), Doubt::Disproved);
 }
 
@@ -198,12 +187,6 @@ async fn a_finding_names_the_record_that_has_been_inserted_and_the_generation_th
     assert_eq!(finding.id.as_bytes(), b"1000");
     assert_eq!(finding.generation, Some(generation));
     assert_eq!((finding.proof, finding.dropped_before), (Proof::Filter, 0));
-    eventually("it is in the filter", Duration::from_secs(20), || async {
-        match guard.check(&1_000).await.unwrap() {
-            Verdict::Present => Ok(()),
-            other => Err(format!("{other:?}")),
-        }
-    })
-    .await;
+    says(&guard, 1_000, Verdict::Present).await;
     assert_eq!(guard.stats().false_negatives, 1, "once");
 }

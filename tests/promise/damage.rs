@@ -6,7 +6,9 @@ use bloom_guard::{BloomGuard, Doubt, Verdict};
 use futures_util::future::join_all;
 use http::StatusCode;
 use support::eventually;
-use support::model::{Table, brief, get, get_looked_up, guard, guard_over, inserted, live, told};
+use support::model::{
+    Table, brief, get, get_looked_up, guard, guard_over, inserted, live, says, told,
+};
 use support::redis_server::RedisServer;
 
 const BITS: &str = "bg:{users}:bits";
@@ -60,13 +62,7 @@ async fn nothing_is_refused_after((what, damage, doubt): Damage) {
     damage(&redis);
 
     let newcomer = guard(&redis.url()).build().unwrap();
-    eventually("the guard knows why", SOON, || async {
-        match newcomer.check(&1).await.unwrap() {
-            Verdict::Unknown(found) if found == doubt => Ok(()),
-            other => Err(format!("{what}: {other:?}")),
-        }
-    })
-    .await;
+    says(&newcomer, 1, Verdict::Unknown(doubt)).await;
     for guard in [&witness, &newcomer] {
         for id in (0..1_000).step_by(7) {
             assert_eq!(get_looked_up(guard, &table, id).await, StatusCode::OK, "{what}: {id}");

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use bloom_guard::{Doubt, Refusal, Verdict};
 use http::StatusCode;
 use support::eventually;
-use support::model::{Table, get, get_looked_up, guard, guard_over, live};
+use support::model::{Table, get, get_looked_up, guard, guard_over, left, live, told};
 use support::redis_server::RedisServer;
 
 #[tokio::test]
@@ -79,55 +79,7 @@ async fn the_tasks_end_with_the_last_clone() {
     drop(guard);
     live(&clone).await;
     drop(clone);
-    eventually("the connections are closed", Duration::from_secs(5), || async {
-        let clients: String = redis.run(&["CLIENT", "LIST"]);
-        let ours = clients.lines().count();
-        if ours == 1 { Ok(()) } else { Err(clients) }
-    })
-    .await;
-}
-
-/// What Redis is asked to do, what a check then says, and how it is put right.
-#[tokio::test]
-async fn a_refusal_is_named_refuses_nobody_and_passes() {
-    type Steps = &'static [&'static [&'static str]];
-    let cases: [(Steps, Steps, Doubt); 3] = [
-        (
-            &[&["CONFIG", "SET", "min-replicas-to-write", "1"]],
-            &[&["CONFIG", "SET", "min-replicas-to-write", "0"]],
-            Doubt::Refused(Refusal::ISOLATED),
-        ),
-        (
-            &[&["CONFIG", "SET", "maxmemory", "1"]],
-            &[&["CONFIG", "SET", "maxmemory", "0"]],
-            Doubt::Refused(Refusal::OUT_OF_MEMORY),
-        ),
-        (
-            &[&["ACL", "SETUSER", "guard", "-bitfield"]],
-            &[&["ACL", "SETUSER", "guard", "+bitfield"]],
-            Doubt::Refused(Refusal::DENIED),
-        ),
-    ];
-    let redis = RedisServer::start();
-    redis.run::<()>(&["ACL", "SETUSER", "guard", "on", ">s3cret", "~bg:*", "+@all"]);
-    let table = Table::with(0..1_000);
-    let url = format!("redis://guard:s3cret@127.0.0.1:{}/", redis.port());
-    let guard = guard_over(&url, &table).build().unwrap();
-    live(&guard).await;
-    for (damage, repair, doubt) in cases {
-        for step in damage {
-            redis.run::<()>(step);
-        }
-        assert_eq!(guard.check(&7).await.unwrap(), Verdict::Unknown(doubt));
-        // A connection that was refused so may have been given up by now.
-        let next = guard.check(&5_000).await.unwrap();
-        let doubts = [doubt, Doubt::Disconnected].map(Verdict::Unknown);
-        assert!(doubts.contains(&next), "{next:?}");
-        for step in repair {
-            redis.run::<()>(step);
-        }
-        live(&guard).await;
-    }
+    left(&redis).await;
 }
 
 #[tokio::test]
@@ -165,12 +117,5 @@ async fn nothing_is_refused_while_redis_may_evict_any_key() {
 
     redis.run::<()>(&["CONFIG", "SET", "maxmemory-policy", "allkeys-random"]);
     let newcomer = guard(&redis.url()).build().unwrap();
-    eventually("a newcomer says so at once", Duration::from_secs(3), || async {
-        match newcomer.check(&5_000).await.unwrap() {
-            Verdict::Unknown(Doubt::Refused(Refusal::EVICTION)) => Ok(()),
-            Verdict::Absent(_) => panic!("it refuses"),
-            other => Err(format!("{other:?}")),
-        }
-    })
-    .await;
+    told(&newcomer, Doubt::Refused(Refusal::EVICTION), "allkeys").await;
 }

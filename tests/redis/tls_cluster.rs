@@ -11,7 +11,6 @@ use support::redis_server::{RedisServer, free_port};
 use super::tls::Authority;
 
 const SOON: Duration = Duration::from_secs(20);
-const SLOTS: usize = 16_384;
 const NODES: usize = 3;
 
 /// Primaries that speak TLS among each other and to guards. The test itself uses their other ports.
@@ -59,11 +58,7 @@ impl TlsCluster {
     async fn form(&self) {
         let meet = self.nodes[0].1.to_string();
         for (at, (node, _)) in self.nodes.iter().enumerate() {
-            let slots = at * SLOTS / NODES..(at + 1) * SLOTS / NODES;
-            let slots: Vec<String> = slots.map(|slot| slot.to_string()).collect();
-            let slots = slots.iter().map(String::as_str);
-            node.run::<()>(&["CLUSTER", "ADDSLOTS"].into_iter().chain(slots).collect::<Vec<_>>());
-            node.run::<()>(&["CLUSTER", "SET-CONFIG-EPOCH", &(at + 1).to_string()]);
+            node.serves_part(at, NODES);
             node.run::<()>(&["CLUSTER", "MEET", "127.0.0.1", &meet]);
         }
         for (node, _) in &self.nodes {

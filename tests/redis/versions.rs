@@ -1,11 +1,8 @@
 //! A filter of the version before: nobody believes it, its processes insert no more, and it is rebuilt.
 
-use std::time::Duration;
-
 use bloom_guard::{Doubt, Verdict};
 use http::StatusCode;
-use support::eventually;
-use support::model::{Table, get, get_looked_up, guard, guard_over, live, told};
+use support::model::{Table, get, get_looked_up, guard, guard_over, left, live, told};
 use support::redis_server::RedisServer;
 
 const BITS: &str = "bg:{users}:bits";
@@ -36,11 +33,7 @@ async fn a_filter_of_the_version_before_is_never_believed_and_is_rebuilt() {
     let before = guard_over(&redis.url(), &table).build().unwrap();
     live(&before).await;
     drop(before);
-    eventually("its connections are closed", Duration::from_secs(5), || async {
-        let clients: String = redis.run(&["CLIENT", "LIST"]);
-        if clients.contains("name=bloom-guard:") { Err(clients) } else { Ok(()) }
-    })
-    .await;
+    left(&redis).await;
     as_before(&redis);
     let their_meta: Vec<Vec<u8>> = redis.run(&["HGETALL", META]);
     // What it lacks may have been inserted by processes of either version.

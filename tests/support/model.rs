@@ -14,6 +14,7 @@ use http::{Request, Response, StatusCode};
 use tower::{Layer, Service, ServiceExt};
 
 use super::eventually;
+use super::redis_server::RedisServer;
 
 /// How long a busy machine may take for anything.
 const SOON: Duration = Duration::from_secs(20);
@@ -181,6 +182,24 @@ pub async fn live(guard: &BloomGuard) {
                 other => Err(format!("{other:?}, {:?}", guard.state())),
             }
         }
+    })
+    .await;
+}
+
+/// Waits until nobody else is connected to a server.
+pub async fn left(redis: &RedisServer) {
+    eventually("all others are gone", SOON, || async {
+        let clients: String = redis.run(&["CLIENT", "LIST"]);
+        if clients.lines().count() == 1 { Ok(()) } else { Err(clients) }
+    })
+    .await;
+}
+
+/// Waits until a look-up says this of an id.
+pub async fn says(guard: &BloomGuard, id: u64, wanted: Verdict) {
+    eventually("a look-up says so", SOON, || async {
+        let said = guard.check(&id).await.unwrap();
+        if said == wanted { Ok(()) } else { Err(format!("{said:?} of {id}, and not {wanted:?}")) }
     })
     .await;
 }

@@ -157,6 +157,15 @@ impl RedisServer {
         redis::Cmd::new().arg(words).query(&mut self.try_connect()?)
     }
 
+    /// Has a node of a cluster serve a part of the slots, as one of so many primaries.
+    pub fn serves_part(&self, number: usize, of: usize) {
+        let slots = (number * 16_384 / of..(number + 1) * 16_384 / of).map(|slot| slot.to_string());
+        let slots: Vec<String> = slots.collect();
+        let words = ["CLUSTER", "ADDSLOTS"].into_iter().chain(slots.iter().map(String::as_str));
+        self.run::<()>(&words.collect::<Vec<_>>());
+        self.run::<()>(&["CLUSTER", "SET-CONFIG-EPOCH", &(number + 1).to_string()]);
+    }
+
     /// Puts the filter "users" where it would be after ages on this server: no insert of before can be recent.
     pub fn age(&self) {
         self.run::<i64>(&["HSET", "bg:{users}:fleet", "since", "1"]);

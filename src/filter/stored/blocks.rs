@@ -1,10 +1,8 @@
 //! The stored bytes of a filter's blocks.
 
-use std::array;
 use std::ops::Range;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
-use crate::filter::block::Geometry;
 use crate::filter::lengths::BLOCK_LEN;
 use crate::filter::memory::{Block, Filter};
 
@@ -31,50 +29,29 @@ impl Filter {
         words.for_each(|word| out.extend_from_slice(&word.to_be_bytes()));
     }
 
+    /// Puts in the stored bytes of these blocks; nothing where there are fewer or more of them.
+    ///
+    /// # Panics
+    ///
+    /// When the range is not within the filter's blocks.
+    pub(crate) fn read_blocks(&self, blocks: Range<u32>, bytes: &[u8]) -> Option<()> {
+        let blocks = self.range(blocks);
+        if bytes.len() != blocks.len() * BLOCK_LEN {
+            return None;
+        }
+        let words = blocks.iter().flat_map(|block| &block.0);
+        for (word, bytes) in words.zip(bytes.as_chunks::<8>().0) {
+            word.store(u64::from_be_bytes(*bytes), Ordering::Relaxed);
+        }
+        Some(())
+    }
+
     fn range(&self, blocks: Range<u32>) -> &[Block] {
         &self.blocks[blocks.start as usize..blocks.end as usize]
     }
 }
 
-/// A filter that is read from its stored bytes, some blocks at a time.
-pub(crate) struct FilterReader {
-    geometry: Geometry,
-    blocks: Vec<Block>,
-}
-
-impl FilterReader {
-    pub(crate) fn new(geometry: Geometry) -> Self {
-        Self { geometry, blocks: Vec::with_capacity(geometry.blocks as usize) }
-    }
-
-    pub(crate) const fn next(&self) -> u32 {
-        self.blocks.len() as u32
-    }
-
-    pub(crate) const fn rest(&self) -> u32 {
-        self.geometry.blocks - self.next()
-    }
-
-    /// Takes in the next blocks: some, whole ones, and no more than are left.
-    pub(crate) fn read(&mut self, bytes: &[u8]) -> Option<()> {
-        let (blocks, rest) = bytes.as_chunks::<BLOCK_LEN>();
-        let fits = (1..=self.rest() as usize).contains(&blocks.len()) && rest.is_empty();
-        fits.then(|| self.blocks.extend(blocks.iter().map(Block::from_bytes)))
-    }
-
-    pub(crate) fn filter(self) -> Option<Filter> {
-        let Self { geometry, blocks } = self;
-        (blocks.len() == geometry.blocks as usize)
-            .then(|| Filter { geometry, blocks: blocks.into_boxed_slice() })
-    }
-}
-
 impl Block {
-    fn from_bytes(bytes: &[u8; BLOCK_LEN]) -> Self {
-        let mut words = bytes.as_chunks::<8>().0.iter().map(|word| u64::from_be_bytes(*word));
-        Self(array::from_fn(|_| AtomicU64::new(words.next().unwrap_or_default())))
-    }
-
     fn words(&self) -> [u64; 8] {
         std::array::from_fn(|w| self.0[w].load(Ordering::Relaxed))
     }
@@ -96,23 +73,22 @@ mod tests {
         let written = Filter::new(geometry);
         let digest = |n: u128| Digest::from_bytes(n.wrapping_mul(u128::MAX / 997).to_be_bytes());
         (0..4000).for_each(|n| written.insert(&digest(n)));
-        let mut reader = FilterReader::new(geometry);
-        while reader.rest() > 0 {
+        let read = Filter::new(geometry);
+        for from in (0..geometry.blocks).step_by(7) {
             let mut bytes = Vec::new();
-            let end = reader.next() + reader.rest().min(7);
-            written.write_blocks(reader.next()..end, &mut bytes);
-            // Half a block, none, and more than there are.
-            assert!(reader.read(&bytes[1..]).is_none() && reader.read(&[]).is_none());
-            assert!(reader.read(&vec![0; (reader.rest() as usize + 1) * BLOCK_LEN]).is_none());
-            reader.read(&bytes).unwrap();
+            let blocks = from..geometry.blocks.min(from + 7);
+            written.write_blocks(blocks.clone(), &mut bytes);
+            let one_more = [&bytes[..], &[0; BLOCK_LEN]].concat();
+            for other in [&bytes[1..], &bytes[BLOCK_LEN..], &one_more] {
+                assert!(read.read_blocks(blocks.clone(), other).is_none());
+            }
+            read.read_blocks(blocks, &bytes).unwrap();
         }
-        let read = reader.filter().unwrap();
         let bytes = |filter: &Filter| {
             let mut bytes = Vec::new();
             filter.write_blocks(0..geometry.blocks, &mut bytes);
             bytes
         };
         assert_eq!(bytes(&read), bytes(&written));
-        assert!(FilterReader::new(geometry).filter().is_none());
     }
 }

@@ -125,7 +125,7 @@ impl Geometry {
     /// [`Sizing::geometry`](crate::filter::Sizing::geometry) finds good ones.
     pub(crate) fn new(blocks: u32, hashes: u8, seed: u32) -> Option<Self> {
         let fit = (1..=MAX_BLOCKS).contains(&blocks) && (1..=MAX_HASHES).contains(&hashes);
-        fit.then(|| Self::sized(blocks, hashes, seed))
+        fit.then_some(Self { blocks, hashes, seed })
     }
 }
 

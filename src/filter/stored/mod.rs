@@ -7,6 +7,5 @@ mod position;
 mod state;
 
 pub(crate) use super::block::Position;
-pub(crate) use blocks::FilterReader;
 pub(crate) use header::{Header, newer};
 pub(crate) use state::State;

@@ -34,7 +34,8 @@ impl Position {
     /// Returns what the block's bits say of the id.
     pub(crate) fn is_in(&self, words: &[u64; 8]) -> Membership {
         let set = |(mask, word): (&u64, &u64)| mask & !word == 0;
-        Membership::possible_if(self.mask.iter().zip(words).all(set))
+        let is_in = self.mask.iter().zip(words).all(set);
+        if is_in { Membership::Possible } else { Membership::Never }
     }
 }
 
@@ -48,7 +49,7 @@ mod tests {
     #[test]
     fn a_block_holds_an_id_where_each_of_its_bits_is_set() {
         for hashes in [1, 2, 10, MAX_HASHES] {
-            let geometry = Geometry::sized(1_000_000, hashes, 7);
+            let geometry = Geometry { blocks: 1_000_000, hashes, seed: 7 };
             for n in 0..1000_u128 {
                 let digest = Digest::from_bytes(n.wrapping_mul(u128::MAX / 997).to_le_bytes());
                 let position = geometry.position(&digest);

@@ -6,7 +6,7 @@ use std::time::Duration;
 use ::redis::{Cmd, cmd};
 
 use super::filter::{ForeignFilter, Numbers};
-use super::layout::{Bits, BloomSize, Layout, murmur3, optimum, per_id, set_bits};
+use super::layout::{Bits, BloomSize, Layout, double_hashes, murmur3, optimum, per_id, set_bits};
 
 /// Guava's `MURMUR128_MITZ_64`.
 #[derive(Debug)]
@@ -24,12 +24,8 @@ impl ForeignFilter {
     #[must_use]
     pub fn jedis(key: &str, ids: u64, rate: f64, expiry: Option<Duration>) -> Self {
         let seconds = expiry.map_or(1, |expiry| expiry.as_secs());
-        Self::guava("Jedis", &format!("bf:{key}"), ids, rate, Jedis { expiry }).bounded(
-            "expiry of jedis, in seconds",
-            seconds,
-            1,
-            i32::MAX as u64,
-        )
+        let filter = Self::guava("Jedis", &format!("bf:{key}"), ids, rate, Jedis { expiry });
+        filter.bounded("expiry of jedis, in seconds", seconds, 1, i32::MAX as u64)
     }
 
     /// A filter of the article with `RedisTemplate`, for `ids` ids at a rate. The template's key serializer has to be
@@ -51,9 +47,7 @@ impl ForeignFilter {
 
 impl Layout for Jedis {
     fn bits(&self, size: BloomSize, id: &[u8]) -> Bits {
-        let (h1, h2) = murmur3(id);
-        let hash = |number| h1.wrapping_add(u64::from(number).wrapping_mul(h2));
-        (0..size.hashes).map(|number| (hash(number) & (u64::MAX >> 1)) % size.bits).collect()
+        double_hashes(id, size.hashes).map(|hash| (hash & (u64::MAX >> 1)) % size.bits).collect()
     }
 
     fn add(&self, size: BloomSize, key: &str, ids: &[&[u8]]) -> Vec<Cmd> {

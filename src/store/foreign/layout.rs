@@ -59,16 +59,15 @@ pub(super) trait Layout: fmt::Debug + Send + Sync + 'static {
 
     /// Reads its reply.
     fn extent(&self, reply: Reply) -> Result<Extent, StoreError> {
-        Ok(Extent::String { bytes: reply.count()? })
+        Ok(Extent::String(reply.count()?))
     }
 }
 
 /// What Redis says of a key.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Extent {
-    String {
-        bytes: u64,
-    },
+    /// Its length in bytes.
+    String(u64),
     Module {
         bytes: u64,
         ids: u64,
@@ -125,4 +124,10 @@ pub(super) fn murmur3(bytes: &[u8]) -> (u64, u64) {
     // Reading from memory does not fail.
     let hash = murmur3::murmur3_x64_128(&mut Cursor::new(bytes), 0).unwrap_or_default();
     (hash as u64, (hash >> 64) as u64)
+}
+
+/// Returns so many hashes of an id, put together from the two halves of one.
+pub(super) fn double_hashes(id: &[u8], hashes: u32) -> impl Iterator<Item = u64> + use<> {
+    let (h1, h2) = murmur3(id);
+    (0..hashes).map(move |number| h1.wrapping_add(u64::from(number).wrapping_mul(h2)))
 }

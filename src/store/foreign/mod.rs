@@ -1,13 +1,5 @@
 //! Filters that other systems write, in Redis, as they lay them out: read, written, and trusted by one statement.
 //!
-//! | file | what |
-//! |---|---|
-//! | `filter`, `layout` | the type that the application gives; what a system's file says |
-//! | `go_zero`, `guava`, `orestes`, `php_bkdr`, `redisbloom`, `redisson`, `rueidisprob` | a file for each system |
-//! | `part` | the part of a filter under one key: its connections, checks and inserts, and whether it is trusted |
-//! | `statement` | what is stated of a part |
-//! | `trust` | what shows that a filter is the writer's, and how trust is stated |
-//!
 //! Such a filter has no header. So an operator states that it is whole (*trust*), in a key beside each of its keys: which Redis
 //! process, which layout and numbers, how long the key is. For that a bitmap is made a few clear bytes longer than any program that
 //! writes it anew makes it. *Evidence* is what is read of all that: statement, numbers, and length of the key. It speaks for
@@ -59,9 +51,6 @@ use crate::filter::Generation;
 use crate::id::Id;
 use crate::settings::Settings;
 use crate::store::link::session::Purpose;
-
-const NO_FLEET: &str = "the guard keeps nothing beside another system's filter that all processes go by: set_mode in each";
-const NOT_BUILT: &str = "only the system that writes it builds it";
 
 /// The store whose filter another system writes. Its background tasks end with it.
 pub(crate) struct ForeignStore {
@@ -133,12 +122,8 @@ impl ForeignStore {
         Ok(Survey { live: self.condition().live, now_us, due_us: None })
     }
 
-    /// Says that there is nothing by which all processes go.
-    pub(crate) fn no_fleet(&self) -> StoreError {
-        self.parts[0].error(NO_FLEET)
-    }
-
-    pub(crate) fn not_built(&self) -> StoreError {
-        self.parts[0].error(NOT_BUILT)
+    /// Says why a call means nothing here.
+    pub(crate) fn unfit(&self, reason: &str) -> StoreError {
+        self.parts[0].unfit(reason)
     }
 }

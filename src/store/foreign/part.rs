@@ -1,5 +1,6 @@
 //! The part of a filter under one key: its connections, what is known of it, its checks and its inserts.
 
+use std::fmt;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -75,12 +76,10 @@ impl Part {
         endpoint: &Endpoint,
         settings: &Settings,
     ) -> Arc<Self> {
-        let of = match &filter.numbers {
-            Numbers::Given(BloomSize { bits, hashes }) => {
-                format!("{} {key:?} of {bits} bits, {hashes} an id", filter.system)
-            }
-            _ => format!("{} {key:?}", filter.system),
-        };
+        let mut of = format!("{} {key:?}", filter.system);
+        if let Numbers::Given(BloomSize { bits, hashes }) = filter.numbers {
+            of += &format!(" of {bits} bits, {hashes} an id");
+        }
         Arc::new_cyclic(|part| Self {
             layout: Arc::clone(&filter.layout),
             numbers: filter.numbers.clone(),
@@ -99,8 +98,9 @@ impl Part {
         })
     }
 
-    pub(super) fn error(&self, reason: &str) -> StoreError {
-        StoreError::unfit(&self.key, reason)
+    /// Says why the filter cannot be used, or trusted.
+    pub(super) fn unfit(&self, reason: impl fmt::Display) -> StoreError {
+        StoreError::given_up(Refusal::UNFIT, format!("{}: {reason}", self.of))
     }
 
     /// Returns the commands that read the evidence. The first only reads, and is a write to Redis all the same: a replica
@@ -154,10 +154,6 @@ impl Part {
         Ok(([before, self.read(&mut replies, run)?], between))
     }
 
-    pub(super) fn known(&self) -> Option<Arc<Known>> {
-        self.known.load_full()
-    }
-
     /// Returns the statement, if it holds as far as this process knows.
     pub(super) fn trusted<'a>(&self, known: &'a Known) -> Result<&'a Statement, Doubt> {
         let lost = *self.lost.lock();
@@ -172,11 +168,8 @@ impl Part {
     /// holds.
     fn stated(&self, [before, behind]: &[Known; 2], size: BloomSize) -> Result<Generation, Doubt> {
         let (before, behind) = (self.trusted(before)?, self.trusted(behind)?);
-        if before == behind && behind.size == size {
-            Ok(behind.generation)
-        } else {
-            Err(Doubt::Suspect)
-        }
+        let is_one = before == behind && behind.size == size;
+        if is_one { Ok(behind.generation) } else { Err(Doubt::Suspect) }
     }
 
     /// Notes that a statement does not hold.
@@ -226,7 +219,7 @@ impl Part {
         transport: &dyn Transport,
         run: u32,
     ) -> Result<Arc<Known>, StoreError> {
-        let before = self.known();
+        let before = self.known.load_full();
         let replies = exchange(transport, &pipeline(self.evidence()), HANDSHAKE).await;
         let replies = replies.map_err(StoreError::from);
         let read = replies.and_then(|replies| self.read(&mut replies.into_iter(), run));
@@ -243,15 +236,13 @@ impl Part {
         id: &Id,
         at: Instant,
         alone: bool,
-    ) -> Result<(SentCheck<Answer>, i64), Doubt> {
+    ) -> Result<SentCheck<Answer>, Doubt> {
         let live = self.node.link.current().ok_or(Doubt::Disconnected)?;
-        let known = self.known().ok_or(Doubt::Disconnected)?;
+        let known = self.known.load_full().ok_or(Doubt::Disconnected)?;
         if known.holds == Err(Doubt::NoFilter) {
             self.trusted(&known)?;
         }
-        let asked_us = live.redis_us(at);
-        let deadline = at + self.check_deadline;
-        Ok((self.node.check(self, live, id.clone(), deadline, alone)?, asked_us))
+        self.node.check(self, live, id.clone(), at + self.check_deadline, alone)
     }
 
     /// Acknowledges ids whose bits are all on the Redis that is asked for them.
@@ -268,8 +259,8 @@ impl Part {
     async fn try_add(&self, ids: &[&[u8]]) -> Result<(), StoreError> {
         let connection = self.node.link.connected(Purpose::Inserts, ATTEMPT).await?;
         let (transport, run) = (connection.transport(Purpose::Inserts), connection.process.run);
-        let known = self.known().ok_or_else(|| self.error("not looked at yet"))?;
-        let size = *known.size.as_ref().map_err(|reason| self.error(reason))?;
+        let known = self.known.load_full().ok_or_else(|| self.unfit("not looked at yet"))?;
+        let size = *known.size.as_ref().map_err(|reason| self.unfit(reason))?;
         let set = match &self.numbers {
             Numbers::InHash(config) => {
                 let bits = ids.iter().flat_map(|id| self.layout.bits(size, id)).collect();
@@ -308,7 +299,7 @@ impl Part {
     /// Returns what is known without asking Redis: the statement that holds, and what is wrong, in words.
     pub(super) fn condition(&self) -> (Result<Live, Doubt>, Option<String>) {
         let broken = self.node.link.trouble();
-        let Some(known) = self.node.link.current().and_then(|_| self.known()) else {
+        let Some(known) = self.node.link.current().and_then(|_| self.known.load_full()) else {
             let LinkTrouble { doubt, reason } = broken.unwrap_or_else(LinkTrouble::not_yet);
             return (Err(doubt), Some(reason));
         };
@@ -324,15 +315,15 @@ impl Part {
     }
 }
 
-/// Waits for the answer to a check that was sent then.
-pub(super) async fn looked_up((sent, asked_us): (SentCheck<Answer>, i64)) -> Lookup {
-    match sent.answer().await {
-        Ok((verdict, generation)) => {
-            let claim = NullClaim { asked_us, generation };
-            Lookup { verdict, scope: Scope::Everyone, claim }
-        }
-        Err(doubt) => Lookup::unknown(doubt),
-    }
+/// Waits for the answer to a check.
+pub(super) async fn looked_up(sent: SentCheck<Answer>) -> Lookup {
+    let answer = sent.answer().await;
+    answer.map_or_else(Lookup::unknown, |(verdict, generation)| Lookup {
+        verdict,
+        scope: Scope::Everyone,
+        // No null rests on it.
+        claim: NullClaim { asked_us: 0, generation },
+    })
 }
 
 /// Reads which of some ids have all their bits.
@@ -341,8 +332,7 @@ pub(super) fn held(bits: Reply, hashes: u32, ids: usize) -> Result<Vec<bool>, St
     let bits = bits.iter().map(Reply::flag).collect::<Result<Vec<_>, _>>()?;
     let hashes = hashes as usize;
     if bits.len() != ids * hashes {
-        let answer = format!("{} bits of {ids} ids", bits.len());
-        return Err(odd(STEP, answer));
+        return Err(odd(STEP, format!("{} bits of {ids} ids", bits.len())));
     }
     Ok((0..ids).map(|id| bits[id * hashes..][..hashes].iter().all(|bit| *bit)).collect())
 }
@@ -352,11 +342,13 @@ fn is_added(reply: Reply) -> Result<(), StoreError> {
     if reply.int().is_ok() {
         return Ok(());
     }
-    let replies = reply.array()?;
-    if let Some(reason) = replies.iter().find_map(Reply::error) {
-        return Err(StoreError::Refused { doubt: Consequences::read(&reason).doubt, reason });
+    for reply in reply.array()? {
+        if let Some(reason) = reply.error() {
+            return Err(StoreError::Refused { doubt: Consequences::read(&reason).doubt, reason });
+        }
+        reply.int()?;
     }
-    replies.iter().try_for_each(|reply| reply.int().map(drop))
+    Ok(())
 }
 
 impl Checks for Part {
@@ -370,7 +362,7 @@ impl Checks for Part {
         live: &Arc<Session<()>>,
         waiting: &mut Vec<PendingCheck<(), Id, Answer>>,
     ) {
-        let known = self.known();
+        let known = self.known.load_full();
         let known = known.as_deref().and_then(|known| Some((known, *known.size.as_ref().ok()?)));
         let Some((known, size)) = known else {
             return refuse(waiting.drain(..), Doubt::Damaged);

@@ -3,7 +3,7 @@
 use ::redis::{Cmd, cmd};
 
 use super::filter::{ForeignFilter, Numbers};
-use super::layout::{Bits, BloomSize, Layout, MOST_BITS, murmur3, optimum, per_id};
+use super::layout::{Bits, BloomSize, Layout, MOST_BITS, double_hashes, optimum, per_id};
 
 #[derive(Debug)]
 struct Rueidisprob;
@@ -23,9 +23,7 @@ impl ForeignFilter {
 
 impl Layout for Rueidisprob {
     fn bits(&self, size: BloomSize, id: &[u8]) -> Bits {
-        let (h1, h2) = murmur3(id);
-        let hash = |number| h1.wrapping_add(u64::from(number).wrapping_mul(h2));
-        (0..size.hashes).map(|number| hash(number) % size.bits).collect()
+        double_hashes(id, size.hashes).map(|hash| hash % size.bits).collect()
     }
 
     fn add(&self, size: BloomSize, key: &str, ids: &[&[u8]]) -> Vec<Cmd> {

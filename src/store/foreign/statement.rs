@@ -48,8 +48,8 @@ impl Statement {
     /// Says whether a key is as it was stated. A module's filter never shrinks: neither its ids nor its room.
     pub(super) fn fits(&self, extent: &Extent) -> Result<(), Doubt> {
         match *extent {
-            Extent::String { bytes: 0 } => Err(Doubt::Gone),
-            Extent::String { bytes } if bytes != self.length => Err(Doubt::Damaged),
+            Extent::String(0) => Err(Doubt::Gone),
+            Extent::String(bytes) if bytes != self.length => Err(Doubt::Damaged),
             Extent::Module { bytes, ids, .. } if bytes < self.length || ids < self.ids => {
                 Err(Doubt::Damaged)
             }
@@ -68,16 +68,10 @@ impl Statement {
     }
 
     pub(super) fn live(&self) -> Live {
-        let &Self { generation, ids, capacity, length, .. } = self;
+        let &Self { generation, ids: items, capacity, length: bytes, .. } = self;
         let rate = self.rate(capacity) as f32;
-        Live {
-            generation,
-            items: ids,
-            capacity,
-            rate,
-            expected_rate: self.rate(ids),
-            bytes: length,
-        }
+        let expected_rate = self.rate(items);
+        Live { generation, items, capacity, rate, expected_rate, bytes }
     }
 }
 

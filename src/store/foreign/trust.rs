@@ -1,11 +1,11 @@
 //! States that a filter is whole, once what is there shows that its layout and numbers are the writer's.
 
 use std::collections::BTreeSet;
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 use ::redis::{Cmd, Value, cmd};
+use futures_util::future::try_join_all;
 use tokio::time::Instant;
 
 use super::ForeignStore;
@@ -15,7 +15,6 @@ use super::statement::Statement;
 use crate::error::StoreError;
 use crate::filter::Generation;
 use crate::id::Id;
-use crate::refusal::Refusal;
 use crate::store::link::reply::Reply;
 use crate::store::link::session::{Purpose, Session};
 use crate::store::link::transport::pipeline;
@@ -42,10 +41,7 @@ struct Draft {
 impl ForeignStore {
     /// States that the filter is whole: these ids exist, and are in it.
     pub(crate) async fn trust(&self, known: &BTreeSet<Id>) -> Result<(), StoreError> {
-        let mut drafts = Vec::with_capacity(self.parts.len());
-        for part in &self.parts {
-            drafts.push(part.survey().await?);
-        }
+        let drafts = try_join_all(self.parts.iter().map(|part| part.survey())).await?;
         self.judge(known, &drafts)?;
         let mut missing = 0;
         for (part, draft) in self.parts.iter().zip(&drafts) {
@@ -58,10 +54,8 @@ impl ForeignStore {
                 known.len()
             )));
         }
-        for (part, draft) in self.parts.iter().zip(drafts) {
-            part.state(draft).await?;
-        }
-        Ok(())
+        let stated = self.parts.iter().zip(drafts).map(|(part, draft)| part.state(draft));
+        try_join_all(stated).await.map(drop)
     }
 
     /// Judges whether these ids are enough to show that the numbers are the writer's.
@@ -98,11 +92,11 @@ impl Part {
         // Redis's clock may have been set back.
         let lost_us = self.lost.lock().map_or(0, |(lost, _)| lost.get());
         let us = connection.redis_us(Instant::now()).max(lost_us + 1);
-        let generation = Generation::new(us).ok_or_else(|| self.error("redis has no clock"))?;
+        let generation = Generation::new(us).ok_or_else(|| self.unfit("redis has no clock"))?;
         let of = self.of.clone();
         let (length, ids, capacity, stated) = match known.extent {
             Extent::Module { bytes, ids, capacity } => (None, ids, capacity, bytes),
-            Extent::String { bytes } => {
+            Extent::String(bytes) => {
                 let set = self.measure(&connection, bytes, size.bits).await?;
                 let full = size.bits.div_ceil(8);
                 let longer = full + 1 + us.cast_unsigned() % LONGER;
@@ -194,9 +188,5 @@ impl Part {
         let (link, command) = (&self.node.link, pipeline([command]));
         let reply = link.ask(1, Purpose::Inserts, connection, &command, DEADLINE).await?.pop();
         Ok(Reply::new("trust", reply.unwrap_or(Value::Nil)))
-    }
-
-    fn unfit(&self, reason: impl fmt::Display) -> StoreError {
-        StoreError::given_up(Refusal::UNFIT, format!("{}: {reason}", self.of))
     }
 }

@@ -88,15 +88,6 @@ impl Reply {
         }
     }
 
-    /// Returns a block of a filter, read as eight 64-bit words.
-    pub(crate) fn words(block: [Self; 8]) -> Result<[u64; 8], StoreError> {
-        let mut words = [0; 8];
-        for (word, reply) in words.iter_mut().zip(block) {
-            *word = reply.int()?.cast_unsigned();
-        }
-        Ok(words)
-    }
-
     /// Returns an integer that cannot be negative.
     pub(crate) fn count(&self) -> Result<u64, StoreError> {
         u64::try_from(self.int()?).map_err(|_| self.odd())

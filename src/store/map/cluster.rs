@@ -1,14 +1,13 @@
 //! Connects to the node of a Redis Cluster that serves a filter's slot.
 //!
-//! All keys of a filter are in one slot. Which node serves it is asked of the nodes that the URL names, or of those that the cluster has
-//! had lately, before a connection is made, and once more before it is used: a primary that stood still while another was elected says for some milliseconds that it still
+//! All keys of a filter are in one slot. Which node serves it is asked of the nodes that the URL names before a connection is made, and
+//! once more before it is used: a primary that stood still while another was elected says for some milliseconds that it still
 //! is one. After that the node itself tells: it answers commands for a slot that it does not serve with `MOVED`, whose
 //! target is not followed, but looked for here. `ASK` is never followed: at its target what has not come yet looks as if it did
 //! not exist.
 //!
 //! See <https://redis.io/docs/latest/operate/oss_and_stack/reference/cluster-spec/>.
 
-use std::collections::BTreeSet;
 use std::fmt;
 use std::io;
 use std::sync::Arc;
@@ -18,9 +17,9 @@ use ::redis::{ConnectionInfo, Pipeline, RedisResult, cmd};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
-use super::listed::{Listed, ListedNode, shuffled};
 use super::named::{LastNamed, Names, Server, ToNamed};
 use crate::error::{SettingError, StoreError};
+use crate::random;
 use crate::store::BoxFuture;
 use crate::store::link::access::Access;
 use crate::store::link::connector::{CONNECT, Connector};
@@ -30,19 +29,16 @@ use crate::store::link::transport::{HANDSHAKE, Transport, Trouble, send};
 
 /// How long after a connection was made it is asked again where it should lead.
 const SETTLED: Duration = Duration::from_millis(100);
-/// How long others are waited for when the first has answered.
-const LATE: Duration = Duration::from_millis(50);
 /// How many nodes are asked at once.
 const ASKED: usize = 3;
 /// A map of 16,384 ranges with long names fits.
 const MAP: usize = 8 << 20;
+const NOBODY: &str = "no node of the cluster says where the filter is";
 
 /// A Redis Cluster, as its URL names it.
 pub(crate) struct Cluster {
     /// The nodes that the URL names.
     pub(super) named: Vec<Server>,
-    /// Others, which it has had lately.
-    pub(super) listed: Listed,
     /// How to connect to a node, wherever it is.
     pub(super) redis: ConnectionInfo,
     pub(super) access: Access,
@@ -52,13 +48,13 @@ pub(crate) struct Cluster {
 /// Returns what connects to a node, as to another server.
 pub(crate) type Dial = fn(&Server, &ConnectionInfo, &Access) -> Arc<dyn Connector>;
 
-/// Where a node is, and what connects to it.
-type Door = (Server, Arc<dyn Connector>);
+/// Which node serves the slot of each of some keys, as a node says.
+type Map = Vec<Option<Server>>;
 
 /// Connects to the node that serves the slot of a key.
 #[derive(Clone)]
 pub(super) struct ToSlot {
-    slots: Slots,
+    cluster: Arc<Cluster>,
     key: Arc<dyn Fn() -> Option<Arc<str>> + Send + Sync>,
     last: Arc<LastNamed>,
 }
@@ -80,24 +76,21 @@ impl Cluster {
         access.judge(&self.redis)?;
         let named = self.named.clone();
         let redis = self.redis.clone();
-        let listed = Listed::default();
-        Ok(Self { named, listed, redis, access: access.clone(), dial: self.dial })
+        Ok(Self { named, redis, access: access.clone(), dial: self.dial })
     }
 
-    /// Returns the nodes that the URL names, in any order. If that is one name, there may be a node at each of its addresses.
-    async fn named(&self) -> Vec<Door> {
+    /// Returns the nodes that the URL names, in any order, each with what connects to it. If that is one name, there may be a node
+    /// at each of its addresses.
+    async fn nodes(&self) -> Vec<(Server, Arc<dyn Connector>)> {
         if let [name] = &self.named[..] {
             let nodes = self.dial(name).apart().await.unwrap_or_default();
             if !nodes.is_empty() {
                 return nodes.into_iter().map(|node| (name.clone(), node)).collect();
             }
         }
-        self.doors(shuffled(self.named.clone()))
-    }
-
-    fn doors(&self, nodes: Vec<Server>) -> Vec<Door> {
-        let door = |node: Server| (node.clone(), self.dial(&node));
-        nodes.into_iter().map(door).collect()
+        let mut nodes = self.named.clone();
+        nodes.sort_by_cached_key(|_| random::scatter());
+        nodes.into_iter().map(|node| (node.clone(), self.dial(&node))).collect()
     }
 
     fn dial(&self, node: &Server) -> Arc<dyn Connector> {
@@ -108,8 +101,7 @@ impl Cluster {
         self: &Arc<Self>,
         key: impl Fn() -> Option<Arc<str>> + Send + Sync + 'static,
     ) -> ToSlot {
-        let slots = self.slots_of(Arc::default());
-        ToSlot { slots, key: Arc::new(key), last: Arc::default() }
+        ToSlot { cluster: Arc::clone(self), key: Arc::new(key), last: Arc::default() }
     }
 
     pub(super) fn slots_of(self: &Arc<Self>, keys: Arc<[Arc<str>]>) -> Slots {
@@ -120,57 +112,28 @@ impl Cluster {
 impl ToSlot {
     /// Returns the node that serves the slot.
     async fn primary(&self) -> io::Result<Server> {
-        let nothing = |words: &str| io::Error::new(io::ErrorKind::NotConnected, words.to_owned());
-        let key = (self.key)().ok_or_else(|| nothing("no shard is on this node any more"))?;
-        let slots = Slots { keys: [key].into(), ..self.slots.clone() };
-        let server = slots.primaries().await?.pop().flatten();
-        server.ok_or_else(|| nothing("no node of the cluster says where the filter is"))
-    }
-
-    /// Has it be asked now and then which nodes there are, while nobody has to know. Nobody waits for that.
-    fn look_around(&self) {
-        if self.slots.cluster.listed.is_due() {
-            let to_slot = self.clone();
-            tokio::spawn(async move { to_slot.primary().await.ok() });
-        }
+        let key = (self.key)().ok_or_else(|| nowhere("no shard is on this node any more"))?;
+        let server = self.cluster.slots_of([key].into()).primaries().await?.pop().flatten();
+        server.ok_or_else(|| nowhere(NOBODY))
     }
 }
 
 impl Slots {
     /// Asks some nodes at once, and returns those that serve the keys' slots, as most of them say; nothing where none does. Where
-    /// those that the URL names do not agree, others are asked that the cluster has had lately, of whom most have to. Where they
-    /// do not either, or are slow, chance says which of the first decides: a node that is alone in its part of the network
-    /// goes on to name itself, however quick it is, and a map that nobody corrects goes on to be wrong.
+    /// most do not agree, chance says which of them decides: a node that is alone in its part of the network goes on to name
+    /// itself, however quick it is, and a map that nobody corrects goes on to be wrong.
     ///
     /// # Errors
     ///
     /// What they have said, if none of them knows a node for any key.
-    pub(crate) async fn primaries(&self) -> io::Result<Vec<Option<Server>>> {
-        let cluster = &self.cluster;
-        let listed = &self.cluster.listed;
+    pub(crate) async fn primaries(&self) -> io::Result<Map> {
         // Beforehand: nodes are given less time.
-        cluster.access.credentials().await?;
-        listed.note_asked();
-        let mut named = self.ask_some(cluster.named().await).await?;
-        let others = match named.most() {
-            Some(_) => Heard::default(),
-            None => self.ask_some(cluster.doors(listed.servers())).await?.of_cluster(listed),
-        };
-        let decide = if others.most().is_some() {
-            others
-        } else {
-            named.said.extend(others.said);
-            named
-        };
-        let nodes = decide.nodes();
-        if !nodes.is_empty() {
-            listed.keep(nodes);
-        }
-        decide.any()
+        self.cluster.access.credentials().await?;
+        self.ask_some(self.cluster.nodes().await).await
     }
 
-    /// Asks the first of these nodes, and hears them until it is clear who decides.
-    async fn ask_some(&self, nodes: Vec<Door>) -> io::Result<Heard> {
+    /// Asks the first of these nodes, until most of those that are asked agree.
+    async fn ask_some(&self, nodes: Vec<(Server, Arc<dyn Connector>)>) -> io::Result<Map> {
         let mut asked = JoinSet::new();
         for (number, (node, door)) in nodes.into_iter().take(ASKED).enumerate() {
             let slots = self.clone();
@@ -180,24 +143,20 @@ impl Slots {
                 (number, map.map_err(|error| format!("{node}: {error}")))
             });
         }
-        let mut heard = Heard { maps: vec![None; asked.len()], said: Vec::new() };
-        let mut heard_first = false;
-        loop {
-            // The first decides, or whoever answers if it cannot, unless most agree soon.
-            let is_soon = heard_first && heard.maps.iter().any(Option::is_some);
-            let wait = if is_soon { LATE } else { Duration::MAX };
-            let Ok(Some(answer)) = timeout(wait, asked.join_next()).await else { break };
-            let (number, map) = answer.map_err(io::Error::from)?;
-            match map {
-                Ok(map) => heard.maps[number] = Some(map),
-                Err(error) => heard.said.push(error),
+        // In the order in which they were asked: the first of two that are at odds is not the quicker one.
+        let mut maps = vec![None; asked.len()];
+        let mut said = Vec::new();
+        while let Some(answer) = asked.join_next().await {
+            match answer.map_err(io::Error::from)? {
+                (number, Ok(map)) => maps[number] = Some(map),
+                (_, Err(error)) => said.push(error),
             }
-            if heard.most().is_some() {
-                break;
+            let most = named_by(&maps, maps.len() / 2 + 1);
+            if let Some(most) = most.filter(|most| most.iter().all(Option::is_some)) {
+                return Ok(most);
             }
-            heard_first |= number == 0;
         }
-        Ok(heard)
+        named_by(&maps, 1).ok_or_else(|| nowhere(&format!("{NOBODY}: {}", said.join("; "))))
     }
 
     /// Asks a node for its map.
@@ -217,60 +176,16 @@ impl Slots {
     }
 }
 
-/// What a node says.
-#[derive(Debug, Clone, Default)]
-struct Map {
-    /// Which node serves each key's slot.
-    serving: Vec<Option<Server>>,
-    /// All nodes that it lists.
-    nodes: BTreeSet<ListedNode>,
-}
-
-/// What some nodes have said.
-#[derive(Default)]
-struct Heard {
-    /// Nothing from those that have not answered, or cannot.
-    maps: Vec<Option<Map>>,
-    said: Vec<String>,
-}
-
-impl Heard {
-    /// Returns the nodes that most of those that were asked name, if they do so for all keys.
-    fn most(&self) -> Option<Vec<Option<Server>>> {
-        let all = named_by(&self.maps, self.maps.len() / 2 + 1)?;
-        all.iter().all(Option::is_some).then_some(all)
-    }
-
-    /// Returns the nodes that any of them names.
-    fn any(&self) -> io::Result<Vec<Option<Server>>> {
-        let said = || self.said.join("; ");
-        let text = || format!("no node of the cluster says where the filter is: {}", said());
-        named_by(&self.maps, 1).ok_or_else(|| io::Error::new(io::ErrorKind::NotConnected, text()))
-    }
-
-    /// Returns what those have said that are of the cluster of these nodes.
-    fn of_cluster(mut self, listed: &Listed) -> Self {
-        for map in &mut self.maps {
-            map.take_if(|map| !listed.shares_a_node_with(&map.nodes));
-        }
-        self
-    }
-
-    /// Returns the nodes that most of those that have answered list.
-    fn nodes(&self) -> Vec<ListedNode> {
-        let lists = || self.maps.iter().flatten().map(|map| &map.nodes);
-        let by = |node: &ListedNode| lists().filter(|list| list.contains(node)).count();
-        let all: BTreeSet<&ListedNode> = lists().flatten().collect();
-        all.into_iter().filter(|node| 2 * by(node) > lists().count()).cloned().collect()
-    }
+fn nowhere(reason: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::NotConnected, reason)
 }
 
 /// Returns for each key the node that most maps name, and the first of them where as many name another; nothing where fewer name
 /// one than this. Without any map there is no answer.
-fn named_by(maps: &[Option<Map>], least: usize) -> Option<Vec<Option<Server>>> {
-    let keys = maps.iter().flatten().map(|map| map.serving.len()).next()?;
+fn named_by(maps: &[Option<Map>], least: usize) -> Option<Map> {
+    let keys = maps.iter().flatten().map(Vec::len).next()?;
     let named = |key: usize| {
-        let names = || maps.iter().flatten().filter_map(move |map| map.serving.get(key)?.as_ref());
+        let names = || maps.iter().flatten().filter_map(move |map| map.get(key)?.as_ref());
         let votes = |node: &Server| names().filter(|name| *name == node).count();
         let most = names().map(votes).max().filter(|most| *most >= least)?;
         names().find(|node| votes(node) == most).cloned()
@@ -284,29 +199,30 @@ fn named_by(maps: &[Option<Map>], least: usize) -> Option<Vec<Option<Server>>> {
 ///
 /// No node serves any of the slots.
 fn read_map(slots: &[i64], ranges: Reply, asked: &Server) -> Result<Map, StoreError> {
-    let mut map = Map { serving: vec![None; slots.len()], ..Map::default() };
+    let mut map = vec![None; slots.len()];
     for range in ranges.array()? {
         let mut fields = range.array()?.into_iter();
         let (Some(first), Some(last)) = (fields.next(), fields.next()) else {
             return Err(odd("a range without an end".to_owned()));
         };
         let range = first.int()?..=last.int()?;
-        let first = fields.next().map_or(Ok(None), |node| read_node(node, asked));
-        let serving = slots.iter().zip(&mut map.serving);
-        let mut here = serving.filter(|(slot, _)| range.contains(slot)).peekable();
-        let first = if here.peek().is_some() { first? } else { first.ok().flatten() };
-        here.for_each(|(_, serving)| *serving = first.as_ref().map(|node| node.server.clone()));
-        let others = fields.filter_map(|node| read_node(node, asked).ok().flatten());
-        map.nodes.extend(first.into_iter().chain(others));
+        let serving = slots.iter().zip(&mut map).filter(|(slot, _)| range.contains(slot));
+        let mut serving = serving.map(|(_, serving)| serving).peekable();
+        if serving.peek().is_some()
+            && let Some(node) = fields.next()
+        {
+            let node = read_node(node, asked)?;
+            serving.for_each(|serving| serving.clone_from(&node));
+        }
     }
-    if map.serving.iter().all(Option::is_none) {
+    if map.iter().all(Option::is_none) {
         return Err(odd(format!("no node for slot {}", slots.first().copied().unwrap_or(-1))));
     }
     Ok(map)
 }
 
 /// Reads where a node is; nothing where that is not said.
-fn read_node(node: Reply, asked: &Server) -> Result<Option<ListedNode>, StoreError> {
+fn read_node(node: Reply, asked: &Server) -> Result<Option<Server>, StoreError> {
     let mut fields = node.array()?.into_iter();
     let (Some(host), Some(port)) = (fields.next(), fields.next()) else {
         return Err(odd("a node without a port".to_owned()));
@@ -314,10 +230,9 @@ fn read_node(node: Reply, asked: &Server) -> Result<Option<ListedNode>, StoreErr
     let port = port.int()?;
     let port = u16::try_from(port).map_err(|_| odd(format!("the port {port}")))?;
     let mut host = host.optional_bytes()?.unwrap_or_default();
-    let id = fields.next().map(Reply::optional_bytes).transpose()?.flatten().unwrap_or_default();
     if host == b"?" {
         // It has no name of the kind that is preferred. Behind its id stands what else it has.
-        let Some(other) = other_host(fields.next()) else { return Ok(None) };
+        let Some(other) = other_host(fields.nth(1)) else { return Ok(None) };
         host = other;
     }
     let mut host = String::from_utf8(host).map_err(|_| odd("a host that is no text".to_owned()))?;
@@ -325,7 +240,7 @@ fn read_node(node: Reply, asked: &Server) -> Result<Option<ListedNode>, StoreErr
         // It is the one that was asked.
         host.clone_from(&asked.host);
     }
-    Ok(Some(ListedNode { server: Server { host, port }, id }))
+    Ok(Some(Server { host, port }))
 }
 
 /// Reads an address, or else a name, from pairs of what more is said of a node.
@@ -348,17 +263,16 @@ fn odd(answer: String) -> StoreError {
 impl Connector for ToSlot {
     fn connect(&self) -> BoxFuture<'_, RedisResult<Arc<dyn Transport>>> {
         Box::pin(async move {
-            let cluster = &self.slots.cluster;
             // Before anyone waits for who is named: what it says stands for itself.
-            cluster.access.credentials().await?;
+            self.cluster.access.credentials().await?;
             let server = self.last.lately(self.primary()).await?;
-            let transport = cluster.dial(&server).connect().await?;
+            let transport = self.cluster.dial(&server).connect().await?;
             Ok(ToNamed::new(transport, server, self.clone()) as Arc<dyn Transport>)
         })
     }
 
     fn patience(&self) -> Duration {
-        self.slots.cluster.access.patience() + 2 * CONNECT + HANDSHAKE
+        self.cluster.access.patience() + 2 * CONNECT + HANDSHAKE
     }
 
     fn server(&self) -> Option<String> {
@@ -373,7 +287,6 @@ impl Names for ToSlot {
         Box::pin(async move {
             // From then on the node itself tells.
             if connection.is_confirmed() {
-                self.look_around();
                 return None;
             }
             sleep(SETTLED).await;
@@ -392,13 +305,12 @@ impl fmt::Debug for Cluster {
 
 impl fmt::Debug for ToSlot {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.slots.cluster.fmt(f)
+        self.cluster.fmt(f)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::cell::{Cell, RefCell};
     use std::future::ready;
 
     use ::redis::{IntoConnectionInfo, Value};
@@ -432,8 +344,7 @@ mod tests {
         cluster_by(named, |server, _, _| {
             let takes = match server.port / 1000 {
                 0 => Some(Duration::ZERO),
-                1 => Some(LATE / 2),
-                2 => Some(2 * LATE),
+                1 => Some(CONNECT / 2),
                 _ => None,
             };
             Arc::new(Node(server.port % 10, takes))
@@ -444,14 +355,12 @@ mod tests {
         let redis = "redis://node".into_connection_info().unwrap();
         let node = |port: &u16| Server { host: "node".to_owned(), port: *port };
         let named = named.iter().map(node).collect();
-        let listed = Listed::default();
-        Arc::new(Cluster { named, listed, redis, access: Access::default(), dial })
+        Arc::new(Cluster { named, redis, access: Access::default(), dial })
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_node_whose_map_is_wrong_leads_nobody_astray_where_others_know_better() {
         const SLOW: u16 = 1000;
-        const LATE: u16 = 2000;
         const SILENT: u16 = 3000;
         for (ports, expected) in [
             ([1, 12, 22], [2, 2, 2]),
@@ -459,17 +368,17 @@ mod tests {
             ([1, SILENT + 12, SLOW + 22], [1, 2, 2]),
             ([12, SILENT + 1, SLOW + 22], [2, 2, 2]),
             // Who is quick does not decide, but where the first asked is.
-            ([1, LATE + 12, LATE + 22], [1, 2, 2]),
             ([1, 12, 23], [1, 2, 3]),
-            ([10, LATE + 22, LATE + 32], [2, 2, 2]),
-            ([10, SILENT + 22, LATE + 32], [2, 2, 2]),
+            ([1, SLOW + 12, SLOW + 23], [1, 2, 3]),
+            ([10, SILENT + 22, SLOW + 32], [2, 2, 2]),
         ] {
             let slots = cluster(&ports).slots_of([Arc::from("bg:{users}:bits")].into());
             for (first, expected) in expected.into_iter().enumerate() {
                 let mut nodes = slots.cluster.named.clone();
                 nodes.rotate_left(first);
-                let heard = slots.ask_some(slots.cluster.doors(nodes)).await.unwrap();
-                let named = heard.any().unwrap().pop().flatten().unwrap();
+                let dialled = |node: Server| (node.clone(), slots.cluster.dial(&node));
+                let nodes = nodes.into_iter().map(dialled).collect();
+                let named = slots.ask_some(nodes).await.unwrap().pop().flatten().unwrap();
                 assert_eq!(named.port, expected, "{ports:?} from {first}");
             }
         }
@@ -479,130 +388,6 @@ mod tests {
             error.contains("no node of the cluster says where the filter is: node:3001"),
             "{error}"
         );
-    }
-
-    thread_local! {
-        /// What its nodes' ids begin with; nothing, where the maps tell none.
-        static CLUSTER: Cell<&'static str> = const { Cell::new("") };
-        /// The ports of the nodes that there are, by the maps of all of them: the first serves all slots.
-        static THERE: RefCell<Vec<u16>> = const { RefCell::new(Vec::new()) };
-        /// Those of them that do not answer.
-        static SILENT: RefCell<Vec<u16>> = const { RefCell::new(Vec::new()) };
-    }
-
-    /// A node that may be gone.
-    #[derive(Debug, Clone, Copy)]
-    struct Mortal(u16);
-
-    impl Transport for Mortal {
-        fn send(&self, _: Packed) -> BoxFuture<'_, RedisResult<Vec<u8>>> {
-            let there = THERE.with_borrow(Vec::clone);
-            let is_there =
-                there.contains(&self.0) && !SILENT.with_borrow(|it| it.contains(&self.0));
-            let cluster = CLUSTER.get();
-            let id = |port: &u16| {
-                if cluster.is_empty() { String::new() } else { format!("{cluster}{port}") }
-            };
-            let node = |port: &u16| {
-                let id = id(port);
-                format!("*3\r\n$4\r\nnode\r\n:{port}\r\n${}\r\n{id}\r\n", id.len())
-            };
-            let nodes: String = there.iter().map(node).collect();
-            let map = format!(":5\r\n*1\r\n*{}\r\n:0\r\n:16383\r\n{nodes}", there.len() + 2);
-            let refused = || io::Error::from(io::ErrorKind::ConnectionRefused).into();
-            Box::pin(ready(if is_there { Ok(map.into_bytes()) } else { Err(refused()) }))
-        }
-    }
-
-    impl Connector for Mortal {
-        fn connect(&self) -> BoxFuture<'_, RedisResult<Arc<dyn Transport>>> {
-            Box::pin(ready(Ok(Arc::new(*self) as Arc<dyn Transport>)))
-        }
-    }
-
-    /// Returns a cluster of which the URL names nodes, and what says which one serves, or that nobody says so.
-    fn mortal(named: &[u16]) -> impl AsyncFn() -> Option<u16> + use<> {
-        let cluster = cluster_by(named, |server, _, _| Arc::new(Mortal(server.port)));
-        let slots = cluster.slots_of([Arc::from("bg:{users}:bits")].into());
-        async move || Some(slots.primaries().await.ok()?.pop().flatten()?.port)
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_cluster_whose_nodes_are_replaced_one_by_one_is_not_lost() {
-        let mut nodes: Vec<u16> = (1..=3).collect();
-        let primary = mortal(&nodes);
-        for new in 4..=12 {
-            THERE.set(nodes.clone());
-            assert_eq!(primary().await, Some(nodes[0]), "{nodes:?}");
-            nodes.remove(0);
-            nodes.push(new);
-        }
-        // One of them that is left alone may be wrong.
-        for (there, silent, expected) in
-            [([10, 11, 12], vec![11], None), ([10, 11, 12], vec![], Some(10))]
-        {
-            THERE.set(there.to_vec());
-            SILENT.set(silent.clone());
-            assert_eq!(primary().await, expected, "{silent:?} are silent");
-        }
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_guard_that_met_one_named_node_knows_the_others_from_it() {
-        let primary = mortal(&[1, 2, 3]);
-        THERE.set(vec![3, 4, 5]);
-        assert_eq!(primary().await, Some(3));
-        THERE.set(vec![4, 5, 6]);
-        assert_eq!(primary().await, Some(4));
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_guard_whose_connection_lasts_knows_the_nodes_that_came_meanwhile() {
-        let cluster = cluster_by(&[1, 2, 3], |server, _, _| Arc::new(Mortal(server.port)));
-        let to_slot = cluster.to_slot_of(|| Some("bg:{users}:bits".into()));
-        let mut nodes = vec![1, 2, 3];
-        THERE.set(nodes.clone());
-        let transport = to_slot.connect().await.unwrap();
-        assert_eq!(transport.replaced().await, None);
-        for new in 4..=9 {
-            // All but the one that serves are others by and by.
-            nodes.remove(1);
-            nodes.push(new);
-            THERE.set(nodes.clone());
-            sleep(Duration::from_secs(60)).await;
-            assert_eq!(transport.replaced().await, None);
-            sleep(Duration::from_millis(1)).await;
-        }
-        THERE.set(vec![8, 9, 10]);
-        assert_eq!(to_slot.primary().await.unwrap().port, 8);
-    }
-
-    /// The URL's names do not answer for a while, and another cluster has the nodes' addresses.
-    #[tokio::test(start_paused = true)]
-    async fn a_node_of_another_cluster_at_a_known_address_is_not_believed() {
-        let primary = mortal(&[1, 2, 3]);
-        for (cluster, there, expected) in [
-            ("ours", [3, 4, 5], Some(3)),
-            ("another", [5, 4, 6], None),
-            ("ours", [4, 5, 6], Some(4)),
-            ("another", [1, 2, 3], Some(1)),
-        ] {
-            CLUSTER.set(cluster);
-            THERE.set(there.to_vec());
-            assert_eq!(primary().await, expected, "{cluster} {there:?}");
-        }
-    }
-
-    /// By another's map a cluster has gone on, and the URL's names lead to the new one.
-    #[tokio::test(start_paused = true)]
-    async fn what_most_of_the_named_nodes_say_goes_before_what_others_say() {
-        let primary = mortal(&[1, 2, 3]);
-        THERE.set(vec![2, 1, 3]);
-        assert_eq!(primary().await, Some(2));
-        THERE.set(vec![7, 8, 9]);
-        assert_eq!(primary().await, None, "nobody has listed them");
-        THERE.set(vec![3, 1, 2]);
-        assert_eq!(primary().await, Some(3));
     }
 
     /// A name of three nodes, of which one answers whoever dials the name.
@@ -662,7 +447,7 @@ mod tests {
         let ranges = Reply::new("CLUSTER SLOTS", Value::Array(ranges.collect()));
         let asked = Server { host: "asked".to_owned(), port: 1 };
         let map = read_map(&[slot], ranges, &asked);
-        map.map(|map| map.serving.into_iter().flatten().map(|it| it.to_string()).collect())
+        map.map(|map| map.into_iter().flatten().map(|it| it.to_string()).collect())
             .map_err(|error| error.to_string())
     }
 

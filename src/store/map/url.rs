@@ -14,7 +14,6 @@ use percent_encoding::percent_decode_str;
 
 use super::cluster::Cluster;
 use super::endpoint::Endpoint;
-use super::listed::Listed;
 use super::named::Server;
 use super::sentinel::Sentinels;
 use crate::error::SettingError;
@@ -127,7 +126,6 @@ impl<'a> Parts<'a> {
         }
         Ok(Endpoint::Cluster(Arc::new(Cluster {
             named: self.servers(6_379)?,
-            listed: Listed::default(),
             redis: self.any(self.account()?)?,
             access: Access::default(),
             dial: |node, like, by| Arc::new(node.address(like, by)),

@@ -10,9 +10,9 @@ use tokio::time::{Instant, sleep_until};
 
 use super::{BATCH, Books, LiveFilter, MemoryStore};
 use crate::error::StoreError;
-use crate::filter::{Filter, Generation, Membership, Sizing};
+use crate::filter::{Filter, Generation, Sizing};
 use crate::random;
-use crate::store::scan::{Given, Scan, lost};
+use crate::store::scan::{Filled, Scan, lost};
 use crate::store::{Live, Progress, RebuildStep};
 use crate::verdict::Doubt;
 
@@ -23,6 +23,7 @@ pub(crate) struct MemoryBuild {
     /// From when on inserts go to the filter, too.
     leased: Instant,
     pub(crate) scan: Scan,
+    sizing: Sizing,
     /// The filter that is built.
     filter: Option<Arc<Filter>>,
 }
@@ -40,6 +41,7 @@ impl MemoryBuild {
             previous: store.live().ok().map(|live| live.items),
             leased: Instant::now(),
             scan: Scan::default(),
+            sizing: Sizing::DEFAULT,
             filter: None,
         })
     }
@@ -49,6 +51,7 @@ impl MemoryBuild {
         let seed = u32::from_be_bytes(random::bytes().map_err(StoreError::no_random)?);
         let geometry = sizing.geometry(seed);
         let room = self.scan.begin(&self.store.digester, sizing, |_| Some(geometry)).await?;
+        self.sizing = sizing;
         self.filter = self.scan.filters().next();
         self.store.books.lock().building = self.filter.clone();
         self.leased = Instant::now();
@@ -79,36 +82,32 @@ impl MemoryBuild {
         Ok(count)
     }
 
-    /// Returns the filter if it gets every insert: another rebuild may have put its own in the place.
-    fn building(&self, books: &Books, step: &'static str) -> Result<Arc<Filter>, StoreError> {
-        match (&self.filter, &books.building) {
-            (Some(filter), Some(building)) if Arc::ptr_eq(filter, building) => {
-                Ok(Arc::clone(filter))
-            }
-            _ => Err(StoreError::lost(step)),
-        }
+    /// Whether the filter gets every insert: another rebuild may have put its own in the place.
+    fn is_building(&self, books: &Books) -> bool {
+        let both = self.filter.as_ref().zip(books.building.as_ref());
+        both.is_some_and(|(own, building)| Arc::ptr_eq(own, building))
     }
 
-    /// Takes the further steps: *verify* and *swap*.
+    /// Takes the one further step: *swap*. There is nothing to upload and to verify.
     pub(crate) async fn put_live(&mut self, at: &Progress) -> Result<Live, StoreError> {
         let given = self.scan.end().await?.pop().ok_or_else(lost)?;
-        at.enter(RebuildStep::Verify);
-        verify(&given)?;
         at.enter(RebuildStep::Swap);
-        self.swap(&given)
+        self.swap(given)
     }
 
     /// *Swap*: makes it the live one.
-    fn swap(&self, given: &Given) -> Result<Live, StoreError> {
+    fn swap(&self, Filled { filter, ids }: Filled) -> Result<Live, StoreError> {
         let mut books = self.store.books.lock();
-        let filter = self.building(&books, "the swap")?;
-        let Given { sizing, ids, .. } = given;
+        if !self.is_building(&books) {
+            return Err(StoreError::lost("the swap"));
+        }
+        let sizing = self.sizing.one();
         let figures = Live {
             generation: self.token,
-            items: *ids,
+            items: ids,
             capacity: sizing.share.into(),
             rate: sizing.rate as f32,
-            expected_rate: sizing.expected_rate(*ids),
+            expected_rate: sizing.expected_rate(ids),
             bytes: sizing.bytes(),
         };
         let replaced_disproved =
@@ -122,17 +121,10 @@ impl MemoryBuild {
     }
 }
 
-/// *Verify*: proves that a filter holds its scan's sample.
-fn verify(given: &Given) -> Result<(), StoreError> {
-    let Given { filter, sample, .. } = given;
-    let is_there = |digest| filter.lookup(digest) == Membership::Possible;
-    if sample.iter().all(is_there) { Ok(()) } else { Err(StoreError::lost("the verification")) }
-}
-
 impl Drop for MemoryBuild {
     fn drop(&mut self) {
         let mut books = self.store.books.lock();
-        if self.building(&books, "the release").is_ok() {
+        if self.is_building(&books) {
             books.building = None;
         }
     }

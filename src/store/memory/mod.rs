@@ -6,18 +6,15 @@
 //! its bits and taken the id's null away before it returns, and no null comes back while the insert is recent.
 
 pub(crate) mod build;
-mod fleet;
 mod recent;
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use arc_swap::ArcSwapOption;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-use self::fleet::Fleet;
 use self::recent::Recent;
 use super::{
     Answer, Condition, Distrusted, FleetChange, FleetView, Live, Lookup, Lookups, NewNull,
@@ -26,7 +23,7 @@ use super::{
 use crate::error::{SettingError, StoreError};
 use crate::filter::{Filter, Generation, Membership};
 use crate::id::{Digest, Digester, Id, SecretKey};
-use crate::mode::SharedMode;
+use crate::mode::{Mode, SharedMode};
 use crate::nulls::cache::NullCache;
 use crate::nulls::scope::Scope;
 use crate::random;
@@ -44,7 +41,8 @@ pub(crate) struct MemoryStore {
     live: ArcSwapOption<LiveFilter>,
     nulls: NullCache,
     books: Mutex<Books>,
-    fleet: Fleet,
+    /// The mode of all clones of the guard. Its number is how often it was set.
+    mode: Arc<SharedMode>,
 }
 
 struct LiveFilter {
@@ -65,6 +63,8 @@ struct Books {
     building: Option<Arc<Filter>>,
     /// The last token given out.
     token: i64,
+    /// When a rebuild was asked for, µs.
+    asked_us: i64,
 }
 
 /// Wall-clock time that runs with the runtime's clock, and so never jumps.
@@ -91,9 +91,10 @@ impl MemoryStore {
                 recent: Recent::new(settings.record_life(), settings.recent_ids),
                 building: None,
                 token: 0,
+                asked_us: 0,
             }),
             settings: settings.clone(),
-            fleet: Fleet::default(),
+            mode: Arc::default(),
         })
     }
 
@@ -167,7 +168,8 @@ impl MemoryStore {
         if self.clock.origin.elapsed() < self.settings.record_life() {
             return Ok(Remembered::Created);
         }
-        let claim = NullClaim { asked_us: self.clock.now_us(), generation: self.generation() };
+        let generation = self.live.load().as_ref().map(|live| live.figures.generation);
+        let claim = NullClaim { asked_us: self.clock.now_us(), generation };
         let null = NewNull { claim, scope: Scope::Everyone, ttl };
         Ok(self.put_null(self.digester.digest(id), null))
     }
@@ -215,10 +217,6 @@ impl MemoryStore {
         Ok(distrusted)
     }
 
-    fn generation(&self) -> Option<Generation> {
-        self.live.load().as_ref().map(|live| live.figures.generation)
-    }
-
     /// Returns what the live filter is, or why there is none to trust.
     fn live(&self) -> Result<Live, Doubt> {
         match &*self.live.load() {
@@ -247,12 +245,12 @@ impl MemoryStore {
             Some(live) if live.doubt == Some(Doubt::DisprovedTwice) => Ok(live.figures),
             _ => self.live(),
         };
-        let due_us = Some(self.fleet.asked_us.load(Ordering::SeqCst));
+        let due_us = Some(self.books.lock().asked_us);
         Ok(Survey::new(live, self.clock.now_us(), due_us))
     }
 
     pub(crate) async fn view_fleet(&self) -> Result<FleetView, StoreError> {
-        let (_, mode_number) = self.fleet.mode.numbered();
+        let (_, mode_number) = self.mode.numbered();
         let now_us = self.clock.now_us();
         Ok(FleetView {
             metadata: vec![SeenMetadata { incarnation: Vec::new(), mode_number, now_us }],
@@ -261,12 +259,25 @@ impl MemoryStore {
     }
 
     pub(crate) fn fleet_mode(&self) -> Arc<SharedMode> {
-        Arc::clone(&self.fleet.mode)
+        Arc::clone(&self.mode)
     }
 
     pub(crate) async fn change_fleet(&self, change: FleetChange) -> Result<(), StoreError> {
-        let live = self.live().map_or(0, |live| live.generation.get());
-        self.fleet.change(change, live, self.clock.now_us())
+        match change {
+            FleetChange::Mode(mode) => self.mode.change(mode),
+            FleetChange::Enforce { seen, after } => {
+                let (_, number) = self.mode.numbered();
+                let is_same = seen.metadata.iter().all(|seen| seen.mode_number == number);
+                let live = self.live().map_or(0, |live| live.generation.get());
+                if !is_same || after.metadata.iter().any(|after| live <= after.now_us) {
+                    return Err(StoreError::overtaken());
+                }
+                // One that was set meanwhile has this number, too, and is milder.
+                self.mode.note(Mode::Enforce, number + 1);
+            }
+            FleetChange::Rebuild => self.books.lock().asked_us = self.clock.now_us(),
+        }
+        Ok(())
     }
 }
 

@@ -22,10 +22,7 @@ impl Record {
     pub(crate) fn with(self, other: Self) -> Self {
         Self {
             ids: self.ids + other.ids,
-            reaches: self
-                .reaches
-                .zip(other.reaches)
-                .map_or(self.reaches.or(other.reaches), |(one, other)| Some(one.min(other))),
+            reaches: [self.reaches, other.reaches].into_iter().flatten().min(),
             required: self.required.max(other.required),
         }
     }
@@ -84,14 +81,11 @@ impl Condition {
             (Ok(live), Err(_)) | (Err(_), Ok(live)) => Ok(live),
             (Err(doubt), Err(_)) => Err(doubt),
         };
-        let either = |one: Option<_>, other: Option<_>, with: fn(_, _) -> _| match (one, other) {
-            (Some(one), Some(other)) => Some(with(one, other)),
-            (one, other) => one.or(other),
-        };
+        let copies = [self.copy, other.copy].into_iter().flatten();
         Self {
             live,
             shards: self.shards,
-            copy: either(self.copy, other.copy, CopyCondition::with),
+            copy: copies.reduce(CopyCondition::with),
             settling: self.settling.max(other.settling),
             record: self.record.zip(other.record).map(|(one, other)| one.with(other)),
             trouble: both(self.trouble, other.trouble),

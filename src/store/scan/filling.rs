@@ -18,19 +18,15 @@ use crate::id::{Digest, Digester, Id};
 const BATCH: usize = 8192;
 /// Ids put in while other tasks wait.
 const PART: usize = 256;
-/// The digests kept to verify an uploaded filter with, at most.
-const SAMPLE: usize = 256;
 
 /// A filter for each shard, by number; none for one that is not built.
 type Shards = Vec<Option<Filled>>;
 
 /// A filter with ids in it.
-pub(super) struct Filled {
-    pub(super) filter: Arc<Filter>,
-    pub(super) ids: u64,
-    pub(super) sample: Vec<Digest>,
-    /// One id in as many is in the sample.
-    stride: u64,
+pub(crate) struct Filled {
+    pub(crate) filter: Arc<Filter>,
+    /// How many ids the source gave.
+    pub(crate) ids: u64,
 }
 
 /// Filters, and the ids that are not in them yet.
@@ -44,32 +40,16 @@ pub(super) struct Filling {
 
 impl Filled {
     pub(super) fn new(filter: Filter) -> Self {
-        Self { filter: Arc::new(filter), ids: 0, sample: Vec::new(), stride: 1 }
+        Self { filter: Arc::new(filter), ids: 0 }
     }
 
     fn insert_all(&mut self, digests: &[Digest]) {
-        digests.iter().for_each(|digest| self.count(digest));
+        self.ids += digests.len() as u64;
         match Arc::get_mut(&mut self.filter) {
             Some(filter) => filter.insert_all(digests),
             // Inserts go there, too.
             None => digests.iter().for_each(|digest| self.filter.insert(digest)),
         }
-    }
-
-    /// Counts an id, and keeps it where it is one of the sample: one in each stride, which doubles whenever the sample is full.
-    fn count(&mut self, digest: &Digest) {
-        if self.ids.is_multiple_of(self.stride) && self.sample.len() == SAMPLE {
-            let mut odd = false;
-            self.sample.retain(|_| {
-                odd = !odd;
-                odd
-            });
-            self.stride *= 2;
-        }
-        if self.ids.is_multiple_of(self.stride) {
-            self.sample.push(*digest);
-        }
-        self.ids += 1;
     }
 }
 
@@ -261,8 +241,6 @@ mod tests {
             assert!(own.iter().all(|n| has(&filled.filter, *n)));
             let others = (0..count).filter(|n| !own.contains(n)).take(500);
             assert!(others.into_iter().all(|n| !has(&filled.filter, n)));
-            assert!(filled.sample.len() > SAMPLE / 2);
-            assert!(filled.sample.iter().all(|digest| digest.shard(4) == number));
         }
         assert_eq!(counted, count);
     }

@@ -1,4 +1,4 @@
-//! What the source gives in one scan, in this process: a filter for each shard, with all its ids in it, and a sample of them.
+//! What the source gives in one scan, in this process: a filter for each shard, with all its ids in it.
 
 mod filling;
 
@@ -6,11 +6,12 @@ use std::sync::Arc;
 
 use tokio::task::spawn_blocking;
 
-use self::filling::{Filled, Filling};
+pub(crate) use self::filling::Filled;
+use self::filling::Filling;
 use crate::error::StoreError;
 use crate::filter::lengths::BLOCK_LEN;
 use crate::filter::{Filter, Geometry, Sizing};
-use crate::id::{Digest, Digester, Id};
+use crate::id::{Digester, Id};
 
 /// The largest filter that is made without a thread of its own: that takes a few milliseconds.
 const LARGE: u64 = 4 << 20;
@@ -22,22 +23,7 @@ pub(crate) fn lost() -> StoreError {
 /// What a rebuild has of its scan.
 #[derive(Default)]
 pub(crate) struct Scan {
-    under_way: Option<UnderWay>,
-}
-
-/// A filter with all ids of a scan in it that belong there.
-pub(crate) struct Given {
-    pub(crate) filter: Arc<Filter>,
-    /// The size of this filter.
-    pub(crate) sizing: Sizing,
-    /// How many ids the source gave.
-    pub(crate) ids: u64,
-    pub(crate) sample: Vec<Digest>,
-}
-
-struct UnderWay {
-    sizing: Sizing,
-    filling: Filling,
+    under_way: Option<Filling>,
 }
 
 impl Scan {
@@ -57,21 +43,18 @@ impl Scan {
                 None => None,
             });
         }
-        let filling = Filling::new(digester.clone(), shards);
-        self.under_way = Some(UnderWay { sizing, filling });
+        self.under_way = Some(Filling::new(digester.clone(), shards));
         Ok(sizing.capacity)
     }
 
     /// Returns the filters that are filled, before any ids are.
     pub(crate) fn filters(&self) -> impl Iterator<Item = Arc<Filter>> {
-        let filling = self.under_way.iter().map(|scan| &scan.filling);
-        filling.flat_map(Filling::filters)
+        self.under_way.iter().flat_map(Filling::filters)
     }
 
     /// Takes ids in. Lets other tasks run, and waits while the filters are behind. May be given up.
     pub(crate) async fn write(&mut self, ids: &mut Vec<Id>) -> Result<(), StoreError> {
-        let scan = self.under_way.as_mut().ok_or_else(lost)?;
-        scan.filling.write(ids).await;
+        self.under_way.as_mut().ok_or_else(lost)?.write(ids).await;
         Ok(())
     }
 
@@ -80,23 +63,15 @@ impl Scan {
     /// # Errors
     ///
     /// [`Refusal::LOST`](crate::Refusal::LOST): the thread that filled the filters ended early, as when the runtime ends.
-    pub(crate) async fn end(&mut self) -> Result<Vec<Given>, StoreError> {
-        let Some(UnderWay { sizing, mut filling }) = self.under_way.take() else {
-            return Ok(Vec::new());
-        };
-        let given = |Filled { filter, ids, sample, .. }| Given {
-            filter,
-            sizing: sizing.one(),
-            ids,
-            sample,
-        };
+    pub(crate) async fn end(&mut self) -> Result<Vec<Filled>, StoreError> {
+        let Some(mut filling) = self.under_way.take() else { return Ok(Vec::new()) };
         let filled = filling.finish().await.ok_or_else(lost)?;
-        Ok(filled.into_iter().flatten().map(given).collect())
+        Ok(filled.into_iter().flatten().collect())
     }
 }
 
 /// Returns an empty filter. The system takes long to give a large one, so that other tasks would wait.
-async fn empty(geometry: Geometry) -> Result<Filter, StoreError> {
+pub(crate) async fn empty(geometry: Geometry) -> Result<Filter, StoreError> {
     if u64::from(geometry.blocks) * BLOCK_LEN as u64 <= LARGE {
         return Ok(Filter::new(geometry));
     }

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use bloom_guard::{BloomGuard, Doubt, Enforcement, Mode, Refusal, Schedule, Verdict};
 use support::eventually;
-use support::model::{Table, get, guard_over, live};
+use support::model::{Table, get, guard_over, live, says};
 use support::redis_server::RedisServer;
 
 const BITS: &str = "bg:{users}:bits";
@@ -47,11 +47,7 @@ async fn a_record_found_while_the_filter_settles_is_inserted_counted_and_no_alar
     table.commit(4_711);
     let generation = guard.state().live.unwrap().generation;
     assert_eq!(get(&guard, &table, 4_711).await, 200);
-    eventually("it is inserted", SOON, || async {
-        let verdict = guard.check(&4_711).await.unwrap();
-        if verdict == Verdict::Present { Ok(()) } else { Err(format!("{verdict:?}")) }
-    })
-    .await;
+    says(&guard, 4_711, Verdict::Present).await;
     let stats = guard.stats();
     assert_eq!((stats.found_unsettled, stats.false_negatives), (1, 0));
     assert_eq!(guard.state().live.unwrap().generation, generation, "nothing is distrusted for it");
@@ -119,15 +115,7 @@ async fn a_process_that_cannot_read_the_mode_any_more_refuses_nothing() {
     let guard = guard_over(&redis.url(), &table).build().unwrap();
     live(&guard).await;
     redis.run::<()>(&["ACL", "SETUSER", "default", "-eval", "-evalsha"]);
-    eventually("nothing is refused", SOON, || async {
-        let verdict = guard.check(&4_711).await.unwrap();
-        if verdict == Verdict::Unknown(Doubt::Refused(Refusal::OTHER)) {
-            Ok(())
-        } else {
-            Err(format!("{verdict:?}"))
-        }
-    })
-    .await;
+    says(&guard, 4_711, Verdict::Unknown(Doubt::Refused(Refusal::OTHER))).await;
     assert_eq!(guard.check(&7).await, Ok(Verdict::Present), "look-ups are answered");
     redis.run::<()>(&["ACL", "SETUSER", "default", "+eval", "+evalsha"]);
     live(&guard).await;

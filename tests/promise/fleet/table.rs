@@ -9,7 +9,7 @@ use bloom_guard::{
     PathPattern, Schedule, SecretKey, Verdict,
 };
 use support::eventually;
-use support::model::{Table, brief, foreign_guard, guard, guard_over, live};
+use support::model::{Table, brief, foreign_guard, guard, guard_over, left, live};
 use support::redis_server::RedisServer;
 use support::route::Route;
 
@@ -76,11 +76,7 @@ async fn enforces(guard: &BloomGuard, table: &Table) -> Harm {
 
 /// Half an hour later: the filter ends settling by itself, which a process sees that knew nothing of it.
 async fn later(redis: &RedisServer, name: &str, process: Builder, table: &Table) -> Harm {
-    eventually("the others are gone", SOON, || async {
-        let clients: String = redis.run(&["CLIENT", "LIST"]);
-        if clients.lines().count() == 1 { Ok(()) } else { Err(clients) }
-    })
-    .await;
+    left(redis).await;
     let (now, _): (u64, u64) = redis.run(&["TIME"]);
     let meta = format!("bg:{{{name}}}:fleet");
     redis.run::<()>(&["HSET", &meta, "settles", &(now * 1_000).to_string()]);

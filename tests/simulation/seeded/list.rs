@@ -36,16 +36,6 @@ const GUARD: &str = "guard/mod.rs";
 const FENCE: &str = "store/redis/check/fence.rs";
 const CATCH_UP: &str = "store/redis/check/catch_up.rs";
 const LOAD: &str = "store/redis/copy/load.rs";
-/// A copy is taken for whole, and what was not read holds nothing.
-const HALF_READ: Edit = Raw {
-    file: "filter/stored/blocks.rs",
-    from: "        let Self { geometry, blocks } = self;\n",
-    to: "        let Self { geometry, mut blocks } = self;
-        if SEEDED {
-            blocks.resize_with(geometry.blocks as usize, || Block::from_bytes(&[0; BLOCK_LEN]));
-        }
-",
-};
 
 pub(crate) const BUGS: &[Bug] = &[
     Bug {
@@ -1519,10 +1509,7 @@ pub(crate) fn take_late<P: 'static>(asks: impl Fn(&P) -> bool) -> Vec<P> {
     Bug {
         name: "a copy of which only the first piece was read",
         flavours: ANY,
-        edits: &[
-            Source { file: LOAD, from: "reader.rest() > 0", to: "reader.next() == 0" },
-            HALF_READ,
-        ],
+        edits: &[Source { file: LOAD, from: "BLOCKS as usize", to: "usize::MAX" }],
     },
     Bug {
         name: "a copy that is put together from two filters",

@@ -1,5 +1,6 @@
 //! Reads the copy, piece by piece, when a filter has gone live.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::Duration;
@@ -9,8 +10,8 @@ use tokio::time::{Instant, sleep};
 
 use super::{Copies, FilterCopy, Room};
 use crate::error::StoreError;
+use crate::filter::Header;
 use crate::filter::lengths::{BLOCK_LEN, FRONT_LEN};
-use crate::filter::{FilterReader, Header};
 use crate::random;
 use crate::store::link::reply::Reply;
 use crate::store::link::resp::{Packed, Replies};
@@ -19,6 +20,7 @@ use crate::store::link::transport::one;
 use crate::store::redis::check::answer::{Head, Inquiry};
 use crate::store::redis::connection::Connection;
 use crate::store::redis::shard::Shard;
+use crate::store::scan;
 
 /// How often it is looked whether another filter is live.
 const PERIOD: Duration = Duration::from_secs(1);
@@ -88,17 +90,17 @@ impl Shard {
         let connection = self.connected(Purpose::Rebuilds, DEADLINE).await?;
         let read = Instant::now();
         let first = self.is_live(header, &connection).await?;
-        let mut reader = FilterReader::new(header.geometry);
-        while reader.rest() > 0 {
+        let filter = scan::empty(header.geometry).await?;
+        for from in (0..header.geometry.blocks).step_by(BLOCKS as usize) {
             let begun = Instant::now();
-            let piece = self.read_blocks(&connection, &reader).await?;
-            reader.read(&piece).ok_or(NotCopied::Replaced)?;
+            let blocks = from..header.geometry.blocks.min(from + BLOCKS);
+            let piece = self.read_blocks(&connection, &blocks).await?;
+            filter.read_blocks(blocks, &piece).ok_or(NotCopied::Replaced)?;
             let paced = Duration::from_secs_f64(piece.len() as f64 / PACE);
             sleep(paced.max(begun.elapsed() * REST)).await;
         }
         self.is_live(header, &connection).await?;
         let digester = connection.identity.digester.clone();
-        let filter = reader.filter().ok_or(NotCopied::Replaced)?;
         let built = built(header, &connection, read);
         // What is inserted while it is read may be in it or not.
         let (position, is_behind) = (AtomicI64::new(first.stamp), AtomicBool::new(false));
@@ -122,14 +124,13 @@ impl Shard {
         if is_live && is_whole { Ok(head) } else { Err(NotCopied::Replaced) }
     }
 
-    /// Reads the blocks that the reader has not got.
     async fn read_blocks(
         &self,
         bulk: &Connection,
-        reader: &FilterReader,
+        blocks: &Range<u32>,
     ) -> Result<Vec<u8>, NotCopied> {
-        let first = FRONT_LEN + reader.next() as usize * BLOCK_LEN;
-        let len = reader.rest().min(BLOCKS) as usize * BLOCK_LEN;
+        let first = FRONT_LEN + blocks.start as usize * BLOCK_LEN;
+        let len = blocks.len() * BLOCK_LEN;
         let mut read = cmd("GETRANGE");
         read.arg(&self.known.keys.bits).arg(first).arg(first + len - 1);
         let read = Packed::from(&one(read)).for_long_replies(len);

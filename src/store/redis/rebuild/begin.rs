@@ -85,51 +85,33 @@ impl RedisBuild {
         self.scan.begin(&first.digester, sizing, geometry).await.map(Some)
     }
 
-    /// Leaves out the shards of nodes that would have no room for so many bytes for each.
+    /// Leaves out the shards of nodes that would have no room for a filter of so many bytes for each of theirs.
     /// Fails where none of them has.
     async fn make_sure_of_room(&mut self, one: u64) -> Result<(), StoreError> {
-        let mut with_room = Vec::new();
-        let mut failed = Vec::new();
-        while let Some(due) = self.due.first() {
-            let node = due.shard.node();
-            let is_there = |due: &Due| Arc::ptr_eq(&due.shard.node(), &node);
-            let (mut there, elsewhere): (Vec<Due>, _) = self.due.drain(..).partition(is_there);
-            self.due = elsewhere;
-            match room(&there, one).await {
-                Ok(()) => with_room.append(&mut there),
-                Err(error) if error.is(Refusal::OUT_OF_MEMORY) => {
-                    let reason = error.to_string();
-                    let full = |_| StoreError::given_up(Refusal::OUT_OF_MEMORY, &*reason);
-                    failed.extend(there.iter().map(full));
-                }
+        let due = std::mem::take(&mut self.due);
+        let nodes: Vec<_> = due.iter().map(|due| due.shard.node()).collect();
+        let rooms = due.iter().zip(&nodes).map(|(of, node)| {
+            let there = due.iter().zip(&nodes).filter(|(_, other)| Arc::ptr_eq(other, node));
+            // What is there already makes way.
+            let (more, before) = there
+                .fold((0, 0), |(more, before), (due, _)| (more + one, before + due.view.next.len));
+            of.make_sure_of_room(more, before)
+        });
+        let rooms = join_all(rooms).await;
+        let mut full = Vec::new();
+        for (due, room) in due.into_iter().zip(rooms) {
+            match room {
+                Ok(()) => self.due.push(due),
+                Err(error) if error.is(Refusal::OUT_OF_MEMORY) => full.push(error),
                 Err(error) => return Err(error),
             }
         }
-        with_room.sort_unstable_by_key(|due| due.shard.number);
-        self.due = with_room;
-        match failed.pop() {
-            Some(error) if self.due.is_empty() => Err(error),
-            last => {
-                self.failed.extend(failed.into_iter().chain(last));
-                Ok(())
-            }
+        if self.due.is_empty() {
+            return full.pop().map_or(Ok(()), Err);
         }
+        self.failed.extend(full);
+        Ok(())
     }
-}
-
-/// Fails if the node of these would have no room for a filter of so many bytes for each, beside those that are live. One that it
-/// cannot hold would have it refuse all checks.
-async fn room(due: &[Due], one_filter: u64) -> Result<(), StoreError> {
-    let Some(last) = due.last() else { return Ok(()) };
-    let connection = last.shard.connected(Purpose::Rebuilds, CALL).await?;
-    let asked = one(cmd("INFO").arg("memory").clone());
-    let memory = connection.ask(&asked, CALL).await?.pop().unwrap_or_default();
-    let memory = Reply::new("INFO", memory).text()?;
-    let Some(Memory { used, limit }) = Memory::parse(&memory) else { return Ok(()) };
-    // What is there already makes way.
-    let before = due.iter().map(|due| due.view.next.len).sum();
-    let needed = used.saturating_sub(before).saturating_add(one_filter * due.len() as u64);
-    if needed <= limit { Ok(()) } else { Err(StoreError::no_room(needed, limit)) }
 }
 
 impl Due {
@@ -140,6 +122,18 @@ impl Due {
         shard.understood(&view)?;
         let shard = Arc::clone(shard);
         Ok((!rebuilds.is_leased).then_some(Self { shard, view, rebuilds }))
+    }
+
+    /// Fails if the node would have no room for so many bytes in place of others, beside the filters that are live. One that it
+    /// cannot hold would have it refuse all checks.
+    async fn make_sure_of_room(&self, more: u64, before: u64) -> Result<(), StoreError> {
+        let connection = self.shard.connected(Purpose::Rebuilds, CALL).await?;
+        let asked = one(cmd("INFO").arg("memory").clone());
+        let memory = connection.ask(&asked, CALL).await?.pop().unwrap_or_default();
+        let memory = Reply::new("INFO", memory).text()?;
+        let Some(Memory { used, limit }) = Memory::parse(&memory) else { return Ok(()) };
+        let needed = used.saturating_sub(before).saturating_add(more);
+        if needed <= limit { Ok(()) } else { Err(StoreError::no_room(needed, limit)) }
     }
 
     /// Takes the lease of a shard; nothing where another process has it.
@@ -161,11 +155,10 @@ impl Due {
                 "OK" => {
                     let fields = fields.collect::<Vec<_>>().try_into();
                     let fields = fields.map_err(|_| odd("too few fields".to_owned()))?;
-                    let terms = Terms::read(&connection, fields)?;
-                    return Ok(Some(self.leased(&connection, header, lease, terms)));
+                    return self.leased(&connection, header, lease, fields).map(Some);
                 }
                 "LOST" => return Err(StoreError::lost("the lease")),
-                "BUSY" | "OTHER" | "OLD" => lease.forget(),
+                "BUSY" | "OTHER" | "OLD" => drop(lease),
                 _ => return Err(odd(outcome)),
             }
             if outcome == "BUSY" {
@@ -213,26 +206,39 @@ impl Due {
         Ok((Lease::new(lock), header))
     }
 
+    /// Reads the terms of a lease that was taken.
     fn leased(
         self,
         connection: &Connection,
         header: Header,
         lease: Lease,
-        terms: Terms,
-    ) -> ShardBuild {
-        ShardBuild {
+        [reach, seconds, micros, not_before]: [Reply; 4],
+    ) -> Result<ShardBuild, StoreError> {
+        let leased_us = seconds.int()?.saturating_mul(1_000_000).saturating_add(micros.int()?);
+        if !connection.on.shows(leased_us) {
+            // The record is judged by that clock.
+            connection.node.link.withdraw(&connection.on);
+            return Err(StoreError::lost("the lease"));
+        }
+        let open_ms = not_before.int()? - leased_us / 1000;
+        if open_ms >= 0 {
+            let open = Duration::from_millis(open_ms.unsigned_abs());
+            return Err(StoreError::unvouched(open));
+        }
+        let window = needed_of_record(Duration::from_millis(reach.count()?));
+        Ok(ShardBuild {
             shard: self.shard,
             run: connection.on.process.run,
             lease,
-            leased_us: terms.leased_us,
-            window_us: terms.window_us,
+            leased_us,
+            window_us: window.as_micros() as i64,
             incarnation: connection.identity.incarnation.clone(),
             digester: connection.identity.digester.clone(),
             damaged_live: self.view.live.damaged().to_vec(),
             header,
             recent: Vec::new(),
             failure: None,
-        }
+        })
     }
 }
 
@@ -262,31 +268,6 @@ impl Lease {
             &connection.identity.incarnation,
         ];
         connection.script(&LEASE, &keys, &args, CALL).await
-    }
-}
-
-#[derive(Clone, Copy)]
-struct Terms {
-    leased_us: i64,
-    window_us: i64,
-}
-
-impl Terms {
-    fn read(connection: &Connection, fields: [Reply; 4]) -> Result<Self, StoreError> {
-        let [reach, seconds, micros, not_before] = fields;
-        let leased_us = seconds.int()?.saturating_mul(1_000_000).saturating_add(micros.int()?);
-        if !connection.on.shows(leased_us) {
-            // The record is judged by that clock.
-            connection.node.link.withdraw(&connection.on);
-            return Err(StoreError::lost("the lease"));
-        }
-        let open_ms = not_before.int()? - leased_us / 1000;
-        if open_ms >= 0 {
-            let open = Duration::from_millis(open_ms.unsigned_abs());
-            return Err(StoreError::unvouched(open));
-        }
-        let window = needed_of_record(Duration::from_millis(reach.count()?));
-        Ok(Self { leased_us, window_us: window.as_micros() as i64 })
     }
 }
 

@@ -3,14 +3,13 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use ::redis::{Cmd, Value};
+use ::redis::Cmd;
 
 use super::lease::{CALL, Lease};
 use crate::error::StoreError;
 use crate::filter::Header;
 use crate::id::{Digest, Digester};
 use crate::store::link::reply::{Reply, odd};
-use crate::store::link::resp::Packed;
 use crate::store::link::script::Script;
 use crate::store::link::session::Purpose;
 use crate::store::link::transport::one;
@@ -62,16 +61,12 @@ impl ShardBuild {
         self.same_redis().await?.script(script, keys, args, CALL).await
     }
 
-    pub(super) async fn ask(&self, commands: impl Into<Packed>) -> Result<Vec<Value>, StoreError> {
-        self.same_redis().await?.ask(commands, CALL).await
-    }
-
     pub(super) async fn ask_one(
         &self,
         step: &'static str,
         command: Cmd,
     ) -> Result<Reply, StoreError> {
-        let reply = self.ask(&one(command)).await?.into_iter().next();
+        let reply = self.same_redis().await?.ask(&one(command), CALL).await?.pop();
         Ok(Reply::new(step, reply.unwrap_or_default()))
     }
 

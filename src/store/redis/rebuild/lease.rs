@@ -26,7 +26,8 @@ const LOCK_WAIT: Duration = Duration::from_secs(1);
 const LOCK_ATTEMPTS: u32 = 2;
 
 /// The rebuild lease, held by this process. It is given back also when the rebuild is dropped halfway,
-/// so that the next need not wait for it to lapse. What was built and not put live is freed with it.
+/// so that the next need not wait for it to lapse. What was built and not put live is freed with it. To give back what another
+/// holds changes nothing.
 pub(super) struct Lease {
     lock: Arc<Lock>,
     held: bool,
@@ -49,11 +50,6 @@ impl Lease {
 
     pub(super) fn lock(&self) -> &Lock {
         &self.lock
-    }
-
-    /// Gives nothing back: it was not taken.
-    pub(super) fn forget(mut self) {
-        self.held = false;
     }
 
     pub(super) async fn release(&mut self) {

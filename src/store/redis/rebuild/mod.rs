@@ -25,7 +25,7 @@ use crate::error::{RebuildError, StoreError};
 use crate::store::link::reply::Reply;
 use crate::store::link::session::Purpose;
 use crate::store::link::transport::one;
-use crate::store::scan::{Given, Scan};
+use crate::store::scan::{Filled, Scan};
 use crate::store::{Live, Progress, RebuildStep};
 
 /// A rebuild of some shards, or of all, from one scan.
@@ -133,7 +133,7 @@ impl ShardBuild {
     /// Takes the steps after the scan, of what it gave to this shard.
     async fn put_live(
         &mut self,
-        given: Given,
+        given: Filled,
         pace: &Pace,
         at: &Progress,
     ) -> Result<Live, StoreError> {
@@ -142,7 +142,7 @@ impl ShardBuild {
         at.to_upload(given.filter.byte_len() as u64);
         self.upload(&given.filter, pace, at).await?;
         at.enter(RebuildStep::Verify);
-        self.verify(&given).await?;
+        self.verify(&given.filter).await?;
         at.enter(RebuildStep::Swap);
         self.swap(given.ids).await
     }
