@@ -2,25 +2,18 @@
 
 use std::fmt;
 
-/// Whether a refused add is tried again.
+/// What may be done after a refusal.
 #[cfg(feature = "redis")]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Retry {
+    /// It would be refused again.
+    Never,
     /// It may be accepted in a moment.
     Soon,
-    /// It would be refused again.
-    No,
-}
-
-/// What becomes of the connection after a refusal.
-#[cfg(feature = "redis")]
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum ConnectionAfter {
-    Keep,
-    /// What was asked for is at another node.
-    Moved,
-    /// The other end is not what it was when it answered the handshake.
-    Withdraw,
+    /// The same, by another node: what was asked for is there.
+    Elsewhere,
+    /// The same, by a new session: the other end is not what it was when it answered the handshake.
+    Anew,
 }
 
 /// The words that errors begin with of what the application gives, by which they are told from Redis's.
@@ -33,7 +26,7 @@ pub(crate) const CERTIFICATES: &str = "the certificates for redis";
 macro_rules! refusals {
     ($(
         $name:ident = $code:literal, $words:literal, $advice:literal
-        $(, $start:expr => $retry:ident $after:ident)*;
+        $(, $start:expr => $retry:ident)*;
     )*) => {
         /// Why Redis refuses, or is not fit, and why the store gives up: the cause behind [`Doubt::Refused`](crate::Doubt::Refused).
         ///
@@ -76,8 +69,8 @@ macro_rules! refusals {
 
         /// What an error message of Redis, or of what connects to it, begins with; a space or nothing follows.
         #[cfg(feature = "redis")]
-        pub(crate) const STARTS: &[(&str, Refusal, Retry, ConnectionAfter)] =
-            &[$($(($start, Refusal::$name, Retry::$retry, ConnectionAfter::$after),)*)*];
+        pub(crate) const STARTS: &[(&str, Refusal, Retry)] =
+            &[$($(($start, Refusal::$name, Retry::$retry),)*)*];
     };
 }
 
@@ -85,71 +78,71 @@ macro_rules! refusals {
 refusals! {
     REPLICA = "replica", "redis is no primary", "Have the URL lead to the primary.",
         // It became a replica. Its address may lead to the new primary by now.
-        "READONLY" => Soon Withdraw,
+        "READONLY" => Anew,
         // It is a replica that is cut off from its primary.
-        "MASTERDOWN" => Soon Withdraw;
+        "MASTERDOWN" => Anew;
     // One of the replicas may be the primary by now.
     ISOLATED = "isolated", "redis has too few replicas to be sure that it is the primary",
         "Bring Redis's replicas back, or lower min-replicas-to-write.",
-        "NOREPLICAS" => Soon Withdraw;
+        "NOREPLICAS" => Anew;
     LOADING = "loading", "redis is loading its data", "It passes by itself when Redis has read its data.",
-        "LOADING" => Soon Keep;
+        "LOADING" => Soon;
     BUSY = "busy", "redis is held up by a script", "Find the long script in Redis (SLOWLOG), and end it with SCRIPT KILL.",
-        "BUSY" => Soon Keep;
+        "BUSY" => Soon;
     OUT_OF_MEMORY = "out_of_memory", "redis is out of memory",
         "Raise maxmemory, or free memory: during a rebuild Redis holds two filters.",
-        "OOM" => No Keep;
+        "OOM" => Never;
     DISK = "disk", "redis cannot write to its disk",
         "Give Redis room on its disk, or see its log for why it cannot write.",
-        "MISCONF" => No Keep;
+        "MISCONF" => Never;
     DENIED = "denied", "redis does not let this user ask",
         "Put the right credentials into the URL, or have the provider give them, and give that Redis user the rights that the guide lists.",
-        "NOAUTH" => Soon Withdraw,
-        "WRONGPASS" => Soon Withdraw,
+        "NOAUTH" => Anew,
+        "WRONGPASS" => Anew,
         // A password was given, and Redis has none.
-        "ERR AUTH" => Soon Withdraw,
+        "ERR AUTH" => Anew,
         // Its protected mode takes no connection from elsewhere.
-        "DENIED" => Soon Withdraw,
+        "DENIED" => Anew,
         // The user may not run the command, or not in a script.
-        "NOPERM" => No Keep,
-        "ERR The user executing the script can't" => No Keep,
-        "The user executing the script can't" => No Keep,
-        "ERR ACL failure in script:" => No Keep;
+        "NOPERM" => Never,
+        "ERR The user executing the script can't" => Never,
+        "The user executing the script can't" => Never,
+        "ERR ACL failure in script:" => Never;
     CREDENTIALS = "credentials", "there are no credentials or certificates to show redis",
         "See why the provider of credentials fails or is late, or why the files of certificates cannot be read. The reason says which.",
-        PROVIDER => Soon Withdraw,
-        CERTIFICATES => Soon Withdraw;
+        PROVIDER => Anew,
+        CERTIFICATES => Anew;
     CLUSTER = "cluster", "the node of the cluster does not serve the filter's slot",
         "Name the cluster in a redis+cluster:// url. Where that is done, see CLUSTER INFO: the slot is on its way, or the cluster is down.",
-        "CLUSTERDOWN" => Soon Keep,
+        "CLUSTERDOWN" => Soon,
         // The slot is on its way to another node.
-        "TRYAGAIN" => Soon Keep,
+        "TRYAGAIN" => Soon,
         // It serves the slot no more. Whoever connects next asks which node does.
-        "MOVED" => Soon Moved,
+        "MOVED" => Elsewhere,
         // The slot is on its way, and the key is not here any more, or never was.
-        "ASK" => Soon Keep,
-        "CROSSSLOT" => No Keep;
+        "ASK" => Soon,
+        "CROSSSLOT" => Never;
     UNSUPPORTED = "unsupported", "redis is too old, or lacks a command that the guard needs",
         "Use Redis 6.2 or later, or Valkey, and neither rename nor disable a command that the guide lists. A filter of RedisBloom needs its module.",
         // The command is older or newer than the server, or was renamed; the second says so of a script.
-        "ERR unknown command" => No Keep,
-        "ERR Unknown Redis command called from script" => No Keep;
+        "ERR unknown command" => Never,
+        "ERR Unknown Redis command called from script" => Never;
     STRING_LIMIT = "string_limit", "redis takes no strings as long as the filter (proto-max-bulk-len)",
         "Raise proto-max-bulk-len to Redis's default, 512 MB, or choose a smaller capacity.",
-        "ERR bit offset is not an integer or out of range" => No Keep,
-        "ERR string exceeds maximum allowed size" => No Keep;
+        "ERR bit offset is not an integer or out of range" => Never,
+        "ERR string exceeds maximum allowed size" => Never;
     EVICTION = "eviction", "redis may evict any key (allkeys-*), and that was not accepted",
         "Set maxmemory-policy to noeviction or volatile-lru, or take the risk with accept_eviction.";
     // Inserts of other programs may fail.
     FULL = "full", "the module's filter takes no more ids, or has to grow for the next one",
         "Have the other system make a larger filter, or one that scales, and fill it. Then see trust_foreign.",
-        "ERR non scaling filter is full" => No Keep;
+        "ERR non scaling filter is full" => Never;
     OTHER = "refused", "redis refuses to answer", "Read Redis's words, and its log.",
         // The server does not know the script by its hash.
-        "NOSCRIPT" => Soon Keep,
+        "NOSCRIPT" => Soon,
         // The connection is inside a transaction, which the guard never begins.
-        "EXECABORT" => Soon Withdraw,
-        "ERR max number of clients" => Soon Withdraw;
+        "EXECABORT" => Anew,
+        "ERR max number of clients" => Anew;
     UNFIT = "unfit", "a key holds something else than it should",
         "See what is wrong with the key. If a newer version of the crate wrote it, update this process.";
     FENCED = "fenced", "a newer rebuild took over",

@@ -11,6 +11,6 @@ pub(crate) mod times;
 
 pub use self::activity::{Failure, WorkState};
 pub use self::metrics::Stats;
-pub use self::state::{CopyState, GuardState, LiveFilter, ShardsState};
+pub use self::state::{CopyState, GuardState, LiveFilter};
 pub use crate::decide::lane::LaneState;
-pub use crate::store::Record;
+pub use crate::store::{Record, ShardsState};

@@ -9,7 +9,7 @@ use crate::decide::gate::Gate;
 use crate::decide::lane::LaneState;
 use crate::filter::Generation;
 use crate::mode::Mode;
-use crate::store::{Condition, CopyCondition, Live, Record};
+use crate::store::{Condition, CopyCondition, Live, Record, ShardsState};
 use crate::verdict::Doubt;
 
 /// The condition of a guard, as this process knows it at one moment.
@@ -53,17 +53,6 @@ impl serde::Serialize for Generation {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_i64(self.get())
     }
-}
-
-/// How many shards of a filter answer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[cfg_attr(feature = "cli", derive(serde::Serialize))]
-#[non_exhaustive]
-pub struct ShardsState {
-    /// How many do. What is not in them is unknown.
-    pub live: u64,
-    /// How many there are.
-    pub all: u64,
 }
 
 /// The filter that answers. Of one in shards, all that answer together.
@@ -117,13 +106,13 @@ impl GuardState {
     pub(crate) fn new(condition: Condition, gate: &Gate, metrics: &Metrics) -> Self {
         let Condition { live, shards, copy, settling, record, trouble } = condition;
         // The filter may be known, and checks of it fail. Where some shards do not answer, that is no news.
-        let all_live = shards.is_none_or(|(live, all)| live == all);
+        let all_live = shards.is_none_or(|shards| shards.live == shards.all);
         let failing = metrics.checks.doubt().filter(|_| live.is_ok() && all_live);
         let live = failing.map_or(live, Err);
         let live = live.map(|live| LiveFilter::new(&live, metrics, SystemTime::now()));
         let mut state = Self {
             live,
-            shards: shards.map(|(live, all)| ShardsState { live, all }),
+            shards,
             copy: copy.map(|copy| CopyState::new(&copy, gate, metrics)),
             settling,
             mode: gate.mode(),

@@ -47,8 +47,8 @@ impl Live {
 pub(crate) struct Condition {
     /// The live filter as last seen, or why there is none to trust.
     pub(crate) live: Result<Live, Doubt>,
-    /// How many shards are live, of how many; nothing where there is only one.
-    pub(crate) shards: Option<(u64, u64)>,
+    /// Nothing where there is only one.
+    pub(crate) shards: Option<ShardsState>,
     /// This process's copy of a filter, if there is one.
     pub(crate) copy: Option<CopyCondition>,
     /// For how long the filter still settles, zero if it waits for a rebuild; nothing once it has.
@@ -135,6 +135,17 @@ impl FleetView {
             (of.now_us.saturating_sub_unsigned(lately_us)..=of.now_us).contains(&of.mode_number)
         })
     }
+}
+
+/// How many shards of a filter answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "cli", derive(serde::Serialize))]
+#[non_exhaustive]
+pub struct ShardsState {
+    /// How many do. What is not in them is unknown.
+    pub live: u64,
+    /// How many there are.
+    pub all: u64,
 }
 
 /// What the record of recent inserts holds, and how far back it must reach.

@@ -35,10 +35,10 @@ use crate::filter::{Generation, Sizing};
 use crate::id::{Digest, Id, KeyedDigest};
 use crate::mode::SharedMode;
 
-pub use condition::Record;
 pub(crate) use condition::{
     Condition, CopyCondition, FleetChange, FleetView, Live, SeenMetadata, Survey,
 };
+pub use condition::{Record, ShardsState};
 pub(crate) use lookup::{
     Answer, BoxFuture, Copied, Distrusted, Lookup, Lookups, NewNull, NullClaim, Remembered, Sought,
 };

@@ -425,10 +425,7 @@ impl Handshake<()> for Weak<Part> {
                 {
                     Ok(())
                 }
-                looked => {
-                    looked?;
-                    Ok(())
-                }
+                looked => Ok(looked.map(drop)?),
             }
         })
     }

@@ -33,7 +33,7 @@ impl Attempts {
         let wait = match &error {
             StoreError::NoAnswer { .. } => Some(Duration::ZERO),
             StoreError::Refused { reason, .. } => {
-                (Consequences::read(reason).retry == Retry::Soon).then_some(REFUSED_WAIT)
+                (Consequences::read(reason).retry != Retry::Never).then_some(REFUSED_WAIT)
             }
             _ => None,
         };

@@ -1,6 +1,6 @@
 //! What follows from what Redis says when it refuses.
 
-use crate::refusal::{ConnectionAfter, Refusal, Retry, STARTS};
+use crate::refusal::{Refusal, Retry, STARTS};
 use crate::verdict::Doubt;
 
 /// What follows from an error message of Redis.
@@ -8,10 +8,7 @@ use crate::verdict::Doubt;
 pub(crate) struct Consequences {
     /// What a refused check leaves in doubt. It is never an absence.
     pub(crate) doubt: Doubt,
-    /// Whether a refused add is worth repeating within its deadline.
     pub(crate) retry: Retry,
-    /// Whether the connection may stay in use.
-    pub(crate) connection: ConnectionAfter,
 }
 
 /// Messages that say what is at the key: something else than a string; no filter of a module.
@@ -29,7 +26,7 @@ impl Consequences {
             return Self::read(inner.trim_start_matches('-'));
         }
         let of_the_key = OF_THE_KEY.iter().find(|(start, _)| begins(words, start));
-        let lasting = |doubt| Self { doubt, retry: Retry::No, connection: ConnectionAfter::Keep };
+        let lasting = |doubt| Self { doubt, retry: Retry::Never };
         Self::known(words).unwrap_or_else(|| {
             lasting(of_the_key.map_or(Doubt::Refused(Refusal::OTHER), |(_, doubt)| *doubt))
         })
@@ -37,9 +34,8 @@ impl Consequences {
 
     /// Reads an error message of a known refusal.
     pub(crate) fn known(words: &str) -> Option<Self> {
-        let &(_, refusal, retry, connection) =
-            STARTS.iter().find(|(start, ..)| begins(words, start))?;
-        Some(Self { doubt: Doubt::Refused(refusal), retry, connection })
+        let &(_, refusal, retry) = STARTS.iter().find(|(start, ..)| begins(words, start))?;
+        Some(Self { doubt: Doubt::Refused(refusal), retry })
     }
 }
 
@@ -65,57 +61,56 @@ fn begins(words: &str, start: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::refusal::ConnectionAfter::{Keep, Moved, Withdraw};
-    use crate::refusal::Retry::{No, Soon};
+    use crate::refusal::Retry::{Anew, Elsewhere, Never, Soon};
     use crate::verdict::Doubt::{Damaged, Gone, Refused};
 
     /// What redis-server 6.2, 7.0 and 8.2 and `RedisBloom` 2.8 say, word for word.
     #[rustfmt::skip]
-    const WORDS: [(&str, Doubt, Retry, ConnectionAfter); 38] = [
-        ("READONLY You can't write against a read only replica.", Refused(Refusal::REPLICA), Soon, Withdraw),
-        ("READONLY You can't write against a read only replica. script: 57fb796748705b1abb821deb52273f4894348be1, on @user_script:1.", Refused(Refusal::REPLICA), Soon, Withdraw),
-        ("ERR Error running script (call to f_57fb796748705b1abb821deb52273f4894348be1): @user_script:1: @user_script: 1: -READONLY You can't write against a read only replica.", Refused(Refusal::REPLICA), Soon, Withdraw),
-        ("MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.", Refused(Refusal::REPLICA), Soon, Withdraw),
-        ("NOREPLICAS Not enough good replicas to write.", Refused(Refusal::ISOLATED), Soon, Withdraw),
-        ("LOADING Redis is loading the dataset in memory", Refused(Refusal::LOADING), Soon, Keep),
-        ("BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.", Refused(Refusal::BUSY), Soon, Keep),
-        ("OOM command not allowed when used memory > 'maxmemory'.", Refused(Refusal::OUT_OF_MEMORY), No, Keep),
-        ("MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist to disk. Commands that may modify the data set are disabled, because this instance is configured to report errors during writes if RDB snapshotting fails (stop-writes-on-bgsave-error option). Please check the Redis logs for details about the RDB error.", Refused(Refusal::DISK), No, Keep),
-        ("NOAUTH Authentication required.", Refused(Refusal::DENIED), Soon, Withdraw),
-        ("WRONGPASS invalid username-password pair or user is disabled.", Refused(Refusal::DENIED), Soon, Withdraw),
-        ("ERR AUTH <password> called without any password configured for the default user. Are you sure your configuration is correct?", Refused(Refusal::DENIED), Soon, Withdraw),
-        ("DENIED Redis is running in protected mode because protected mode is enabled and no password is set for the default user.", Refused(Refusal::DENIED), Soon, Withdraw),
-        ("NOPERM this user has no permissions to run the 'bitfield' command", Refused(Refusal::DENIED), No, Keep),
-        ("ERR The user executing the script can't run this command or subcommand script: 57fb796748705b1abb821deb52273f4894348be1, on @user_script:1.", Refused(Refusal::DENIED), No, Keep),
-        ("ERR Error running script (call to f_57fb796748705b1abb821deb52273f4894348be1): @user_script:2: @user_script: 2: The user executing the script can't run this command or subcommand", Refused(Refusal::DENIED), No, Keep),
-        ("ERR ACL failure in script: User guard has no permissions to run the 'setrange' command script: 57fb796748705b1abb821deb52273f4894348be1, on @user_script:2.", Refused(Refusal::DENIED), No, Keep),
-        ("CLUSTERDOWN Hash slot not served", Refused(Refusal::CLUSTER), Soon, Keep),
-        ("CLUSTERDOWN The cluster is down", Refused(Refusal::CLUSTER), Soon, Keep),
-        ("TRYAGAIN Multiple keys request during rehashing of slot", Refused(Refusal::CLUSTER), Soon, Keep),
-        ("MOVED 3828 127.0.0.1:7002", Refused(Refusal::CLUSTER), Soon, Moved),
-        ("ASK 3828 127.0.0.1:7002", Refused(Refusal::CLUSTER), Soon, Keep),
-        ("CROSSSLOT Keys in request don't hash to the same slot", Refused(Refusal::CLUSTER), No, Keep),
-        ("WRONGTYPE Operation against a key holding the wrong kind of value", Damaged, No, Keep),
-        ("ERR not found", Gone, No, Keep),
-        ("ERR non scaling filter is full", Refused(Refusal::FULL), No, Keep),
-        ("NOSCRIPT No matching script. Please use EVAL.", Refused(Refusal::OTHER), Soon, Keep),
-        ("EXECABORT Transaction discarded because of previous errors.", Refused(Refusal::OTHER), Soon, Withdraw),
-        ("ERR max number of clients reached", Refused(Refusal::OTHER), Soon, Withdraw),
-        ("ERR unknown command 'FOO', with args beginning with: ", Refused(Refusal::UNSUPPORTED), No, Keep),
-        ("ERR Unknown Redis command called from script script: 57fb796748705b1abb821deb52273f4894348be1, on @user_script:1.", Refused(Refusal::UNSUPPORTED), No, Keep),
-        ("ERR bit offset is not an integer or out of range", Refused(Refusal::STRING_LIMIT), No, Keep),
-        ("ERR string exceeds maximum allowed size (proto-max-bulk-len)", Refused(Refusal::STRING_LIMIT), No, Keep),
-        ("ERR Error running script (call to f_6fa4abca3f77a8800bdde2af9cd4a18cabbbdda2): @user_script:25: ERR string exceeds maximum allowed size (proto-max-bulk-len)", Refused(Refusal::STRING_LIMIT), No, Keep),
-        ("ERR Error running script (call to f_6fa4abca3f77a8800bdde2af9cd4a18cabbbdda2): @user_script:25: WRONGTYPE Operation against a key holding the wrong kind of value", Damaged, No, Keep),
-        ("ERR syntax error", Refused(Refusal::OTHER), No, Keep),
-        ("READONLYISH words", Refused(Refusal::OTHER), No, Keep),
-        ("", Refused(Refusal::OTHER), No, Keep),
+    const WORDS: [(&str, Doubt, Retry); 38] = [
+        ("READONLY You can't write against a read only replica.", Refused(Refusal::REPLICA), Anew),
+        ("READONLY You can't write against a read only replica. script: 57fb796748705b1abb821deb52273f4894348be1, on @user_script:1.", Refused(Refusal::REPLICA), Anew),
+        ("ERR Error running script (call to f_57fb796748705b1abb821deb52273f4894348be1): @user_script:1: @user_script: 1: -READONLY You can't write against a read only replica.", Refused(Refusal::REPLICA), Anew),
+        ("MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.", Refused(Refusal::REPLICA), Anew),
+        ("NOREPLICAS Not enough good replicas to write.", Refused(Refusal::ISOLATED), Anew),
+        ("LOADING Redis is loading the dataset in memory", Refused(Refusal::LOADING), Soon),
+        ("BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.", Refused(Refusal::BUSY), Soon),
+        ("OOM command not allowed when used memory > 'maxmemory'.", Refused(Refusal::OUT_OF_MEMORY), Never),
+        ("MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist to disk. Commands that may modify the data set are disabled, because this instance is configured to report errors during writes if RDB snapshotting fails (stop-writes-on-bgsave-error option). Please check the Redis logs for details about the RDB error.", Refused(Refusal::DISK), Never),
+        ("NOAUTH Authentication required.", Refused(Refusal::DENIED), Anew),
+        ("WRONGPASS invalid username-password pair or user is disabled.", Refused(Refusal::DENIED), Anew),
+        ("ERR AUTH <password> called without any password configured for the default user. Are you sure your configuration is correct?", Refused(Refusal::DENIED), Anew),
+        ("DENIED Redis is running in protected mode because protected mode is enabled and no password is set for the default user.", Refused(Refusal::DENIED), Anew),
+        ("NOPERM this user has no permissions to run the 'bitfield' command", Refused(Refusal::DENIED), Never),
+        ("ERR The user executing the script can't run this command or subcommand script: 57fb796748705b1abb821deb52273f4894348be1, on @user_script:1.", Refused(Refusal::DENIED), Never),
+        ("ERR Error running script (call to f_57fb796748705b1abb821deb52273f4894348be1): @user_script:2: @user_script: 2: The user executing the script can't run this command or subcommand", Refused(Refusal::DENIED), Never),
+        ("ERR ACL failure in script: User guard has no permissions to run the 'setrange' command script: 57fb796748705b1abb821deb52273f4894348be1, on @user_script:2.", Refused(Refusal::DENIED), Never),
+        ("CLUSTERDOWN Hash slot not served", Refused(Refusal::CLUSTER), Soon),
+        ("CLUSTERDOWN The cluster is down", Refused(Refusal::CLUSTER), Soon),
+        ("TRYAGAIN Multiple keys request during rehashing of slot", Refused(Refusal::CLUSTER), Soon),
+        ("MOVED 3828 127.0.0.1:7002", Refused(Refusal::CLUSTER), Elsewhere),
+        ("ASK 3828 127.0.0.1:7002", Refused(Refusal::CLUSTER), Soon),
+        ("CROSSSLOT Keys in request don't hash to the same slot", Refused(Refusal::CLUSTER), Never),
+        ("WRONGTYPE Operation against a key holding the wrong kind of value", Damaged, Never),
+        ("ERR not found", Gone, Never),
+        ("ERR non scaling filter is full", Refused(Refusal::FULL), Never),
+        ("NOSCRIPT No matching script. Please use EVAL.", Refused(Refusal::OTHER), Soon),
+        ("EXECABORT Transaction discarded because of previous errors.", Refused(Refusal::OTHER), Anew),
+        ("ERR max number of clients reached", Refused(Refusal::OTHER), Anew),
+        ("ERR unknown command 'FOO', with args beginning with: ", Refused(Refusal::UNSUPPORTED), Never),
+        ("ERR Unknown Redis command called from script script: 57fb796748705b1abb821deb52273f4894348be1, on @user_script:1.", Refused(Refusal::UNSUPPORTED), Never),
+        ("ERR bit offset is not an integer or out of range", Refused(Refusal::STRING_LIMIT), Never),
+        ("ERR string exceeds maximum allowed size (proto-max-bulk-len)", Refused(Refusal::STRING_LIMIT), Never),
+        ("ERR Error running script (call to f_6fa4abca3f77a8800bdde2af9cd4a18cabbbdda2): @user_script:25: ERR string exceeds maximum allowed size (proto-max-bulk-len)", Refused(Refusal::STRING_LIMIT), Never),
+        ("ERR Error running script (call to f_6fa4abca3f77a8800bdde2af9cd4a18cabbbdda2): @user_script:25: WRONGTYPE Operation against a key holding the wrong kind of value", Damaged, Never),
+        ("ERR syntax error", Refused(Refusal::OTHER), Never),
+        ("READONLYISH words", Refused(Refusal::OTHER), Never),
+        ("", Refused(Refusal::OTHER), Never),
     ];
 
     #[test]
     fn every_refusal_of_redis_has_its_consequences() {
-        for (words, left, retry, connection) in WORDS {
-            let follows = Consequences { doubt: left, retry, connection };
+        for (words, doubt, retry) in WORDS {
+            let follows = Consequences { doubt, retry };
             assert_eq!(Consequences::read(words), follows, "{words}");
             assert_eq!(is_unknown_script(words), words.starts_with("NOSCRIPT "), "{words}");
         }

@@ -30,7 +30,7 @@ use super::session::{Purpose, Session, Transports};
 use super::transport::{self, Clock, Transport, Trouble, inspect, one};
 use crate::error::StoreError;
 use crate::random;
-use crate::refusal::ConnectionAfter;
+use crate::refusal::Retry;
 use crate::store::link::refusal::is_unknown_script;
 use crate::store::link::reply::Reply;
 use crate::store::link::script::{Script, Sending};
@@ -248,11 +248,11 @@ impl<I: Send + Sync> Link<I> {
             return Err(late());
         }
         call.answered();
-        sent.map_err(|Trouble { error, connection: after }| {
-            match after {
-                ConnectionAfter::Keep => {}
-                ConnectionAfter::Moved if self.handshake.serves_several() => self.look_now(),
-                ConnectionAfter::Moved | ConnectionAfter::Withdraw => {
+        sent.map_err(|Trouble { error, retry }| {
+            match retry {
+                Retry::Never | Retry::Soon => {}
+                Retry::Elsewhere if self.handshake.serves_several() => self.look_now(),
+                Retry::Elsewhere | Retry::Anew => {
                     self.withdraw_because(session, End::Lost(reason(&error)));
                 }
             }

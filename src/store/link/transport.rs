@@ -10,7 +10,7 @@ use tokio::time::{Instant, timeout};
 use super::process::{Eviction, RedisProcess};
 use super::resp::{Packed, values};
 use crate::error::StoreError;
-use crate::refusal::{ConnectionAfter, Refusal};
+use crate::refusal::{Refusal, Retry};
 use crate::store::BoxFuture;
 use crate::store::link::refusal::Consequences;
 use crate::store::link::reply::Reply;
@@ -91,17 +91,17 @@ impl Clock {
 /// An error, and what becomes of the connection.
 pub(crate) struct Trouble {
     pub(crate) error: StoreError,
-    pub(crate) connection: ConnectionAfter,
+    pub(crate) retry: Retry,
 }
 
 impl Trouble {
     fn refused(reason: String) -> Self {
-        let Consequences { doubt, connection, .. } = Consequences::read(&reason);
-        Self { error: StoreError::Refused { doubt, reason }, connection }
+        let Consequences { doubt, retry } = Consequences::read(&reason);
+        Self { error: StoreError::Refused { doubt, reason }, retry }
     }
 
     fn lost(error: StoreError) -> Self {
-        Self { error, connection: ConnectionAfter::Withdraw }
+        Self { error, retry: Retry::Anew }
     }
 }
 
@@ -167,7 +167,7 @@ pub(crate) async fn send(
 ) -> Result<Vec<u8>, Trouble> {
     let Ok(replies) = timeout(deadline, transport.send(packed)).await else {
         let error = StoreError::late(deadline);
-        return Err(Trouble { error, connection: ConnectionAfter::Keep });
+        return Err(Trouble { error, retry: Retry::Soon });
     };
     Ok(replies?)
 }

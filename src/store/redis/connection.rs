@@ -27,6 +27,12 @@ pub(crate) struct NodeSession {
     pub(crate) on: Arc<JoinedAll>,
 }
 
+impl NodeSession {
+    pub(crate) fn new(node: Arc<RedisNode>, on: Arc<JoinedAll>) -> Arc<Self> {
+        Arc::new(Self { node, on })
+    }
+}
+
 /// A connection of a session that has joined a shard's metadata.
 pub(crate) struct Connection {
     /// A batch has one for all its shards: threads would wait for each other at a count that all of them change.
@@ -47,16 +53,6 @@ impl Deref for Connection {
 impl Connection {
     /// Returns the connection for a purpose, for the shard of this number.
     pub(crate) fn of(
-        node: Arc<RedisNode>,
-        on: Arc<JoinedAll>,
-        purpose: Purpose,
-        shard: usize,
-    ) -> Result<Self, LinkTrouble> {
-        Self::by(Arc::new(NodeSession { node, on }), purpose, shard)
-    }
-
-    /// Returns the same of a session that is shared.
-    pub(crate) fn by(
         shared: Arc<NodeSession>,
         purpose: Purpose,
         shard: usize,
@@ -73,9 +69,8 @@ impl Connection {
     pub(crate) fn leave(&self) {
         if self.is_joined() {
             let reason = "the shard's metadata or its data are not those the connection met";
-            let doubt = Doubt::Disconnected;
-            let reason = reason.to_owned();
-            self.on.identity.is_not_joined(self.shard, LinkTrouble { doubt, reason });
+            let trouble = LinkTrouble { doubt: Doubt::Disconnected, reason: reason.to_owned() };
+            self.on.identity.note(self.shard, Err(trouble));
         }
     }
 

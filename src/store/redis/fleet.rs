@@ -7,8 +7,7 @@ use tokio::time::Instant;
 use crate::store::Record;
 use crate::store::link::transport::CLOCKS_PART;
 
-/// For how long a reading holds, from when it was asked for. The connection for checks is polled once a second, and a poll takes
-/// a second and a half at most.
+/// For how long a reading holds, from when it was asked for: a session is polled once a second, for a second and a half at most.
 pub(crate) const HOLDS: Duration = Duration::from_secs(3);
 
 /// A clock that is slewed may gain a twelfth (`maxslewrate` of chrony), and nobody notices: an eighth more is needed.

@@ -33,16 +33,6 @@ impl Running {
 }
 
 impl Shards {
-    /// Whether there are shards that may be on different nodes.
-    pub(super) fn may_part(&self) -> bool {
-        self.groups.slots.is_some()
-    }
-
-    /// Starts the tasks of the node that all shards are on.
-    pub(super) fn start_node(self: &Arc<Self>, tasks: &mut JoinSet<()>) {
-        node::start(self, &self.groups.first.node, &self.name, tasks);
-    }
-
     /// Keeps each shard in the group of the node that serves its slot, for as long as it is polled.
     pub(super) async fn keep_grouped(self: Arc<Self>) {
         let Some(slots) = &self.groups.slots else { return };

@@ -8,8 +8,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ::redis::cmd;
-use tokio::time::{Instant, sleep};
+use tokio::time::sleep;
 
+use super::incarnation::identity::Identity;
 use super::shard::Shard;
 use super::shards::Shards;
 use crate::error::StoreError;
@@ -54,7 +55,10 @@ impl Shards {
             let live = shard.filter.load_full()?;
             shard.copies.to_fence(&live).filter(|copy| copy.lacks(made))
         };
-        if lacking().is_none() || self.look_up_digest(shard, made).await != Verdict::Present {
+        let by_key = |joined: &Identity| made.by(&joined.digester);
+        if lacking().is_none()
+            || self.look_up_digest(shard, by_key).await.verdict != Verdict::Present
+        {
             return;
         }
         // It may have been inserted meanwhile.
@@ -97,14 +101,8 @@ impl Shards {
         // The floor is one of them.
         let Ok(digest) = <[u8; Digest::LEN]>::try_from(member.bytes()?) else { return Ok(false) };
         let digest = Digest::from_bytes(digest);
-        let deadline = Instant::now() + self.check_deadline;
-        let on = Arc::clone(&bulk.on);
-        let Ok(sent) = bulk.node.check(self, on, digest, deadline, true) else {
-            return Ok(false);
-        };
-        Ok(sent.answer().await.is_ok_and(|checked| {
-            checked.verdict == Verdict::Absent(Proof::Filter)
-                && checked.claim.generation == Some(header.generation)
-        }))
+        let found = self.look_up_digest(shard, |_| Some(digest)).await;
+        Ok(found.verdict == Verdict::Absent(Proof::Filter)
+            && found.claim.generation == Some(header.generation))
     }
 }

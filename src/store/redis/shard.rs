@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use tokio::time::{Instant, timeout_at};
 
 use super::check::fence::Fence;
-use super::connection::{Connection, RedisNode};
+use super::connection::{Connection, NodeSession, RedisNode};
 use super::copy::Copies;
 use super::incarnation::known_shard::KnownShard;
 use super::keys::Keys;
@@ -98,7 +98,7 @@ impl Shard {
     pub(crate) fn current(&self, purpose: Purpose) -> Option<Connection> {
         let node = self.node();
         let on = node.link.current()?;
-        Connection::of(node, on, purpose, self.number).ok()
+        Connection::of(NodeSession::new(node, on), purpose, self.number).ok()
     }
 
     /// Waits, up to a deadline, for a connection that has joined this shard's metadata, on whichever node the shard is.
@@ -119,7 +119,7 @@ impl Shard {
                 // It may be on another node by now.
                 () = &mut joins => continue,
             };
-            let trouble = match Connection::of(node, on, purpose, self.number) {
+            let trouble = match Connection::of(NodeSession::new(node, on), purpose, self.number) {
                 Ok(connection) => return Ok(connection),
                 Err(trouble) => trouble,
             };
@@ -274,7 +274,9 @@ impl Shard {
         let copy = self.copies.condition(self.fence.answered());
         let node = self.node();
         let broken = node.link.trouble();
-        let joined = |on| Connection::of(Arc::clone(&node), on, Purpose::Checks, self.number);
+        let joined = |on| {
+            Connection::of(NodeSession::new(Arc::clone(&node), on), Purpose::Checks, self.number)
+        };
         let connection = match node.link.current().map(joined) {
             Some(Ok(connection)) => connection,
             unjoined => {

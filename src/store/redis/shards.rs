@@ -26,6 +26,7 @@ use crate::filter::Generation;
 use crate::id::{Digest, Digester, Id, KeyedDigest};
 use crate::mode::SharedMode;
 use crate::settings::Settings;
+use crate::store::link::node;
 use crate::store::link::session::Purpose;
 use crate::store::map::endpoint::Endpoint;
 use crate::store::{
@@ -85,10 +86,10 @@ impl Shards {
 
     pub(crate) fn spawn(self: &Arc<Self>, tasks: &mut JoinSet<()>) {
         let name = &self.name;
-        if self.may_part() {
+        if self.groups.slots.is_some() {
             persist(tasks, name, "groups", self, Self::keep_grouped);
         } else {
-            self.start_node(tasks);
+            node::start(self, &self.groups.first.node, name, tasks);
         }
         if self.all.len() > 1 {
             persist(tasks, name, "shards", self, Self::look_at_each);

@@ -1,6 +1,6 @@
 //! How several filters that hold the ids of one together stand.
 
-use crate::store::{Condition, CopyCondition, FleetView, Record, Survey};
+use crate::store::{Condition, CopyCondition, FleetView, Record, ShardsState, Survey};
 
 /// With so many bytes no more reasons are told.
 const REASONS: usize = 200;
@@ -65,7 +65,7 @@ impl Condition {
         });
         let mut folded = others.fold(first, Self::with);
         if all > 1 {
-            folded.shards = Some((live, all));
+            folded.shards = Some(ShardsState { live, all });
         }
         if (1..all).contains(&live) {
             let why = folded.trouble.take().unwrap_or_default();

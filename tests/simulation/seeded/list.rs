@@ -160,17 +160,18 @@ pub(crate) const BUGS: &[Bug] = &[
         flavours: ANY,
         edits: &[Raw {
             file: CHECK,
-            from: "        Ok((node.check(self, live, digest, deadline, alone)?, asked_us))\n",
+            from: "        Ok(ByItself(node.check(self, live, digest, deadline, alone)?, asked_us))\n",
             to: "        let question = format!(\"{self:p} {digest:?}\");
         let sent = node.check(self, live, digest, deadline, alone)?;
         if !SEEDED {
-            return Ok((sent, asked_us));
+            return Ok(ByItself(sent, asked_us));
         }
         let (tell, received) = tokio::sync::oneshot::channel();
         let shared = async move {
             tell.send(crate::seeded::shared(true, question, sent.answer()).await).ok();
         };
-        Ok((SentCheck { alone: Some(Box::pin(shared)), received, deadline }, asked_us))\n",
+        let sent = SentCheck { alone: Some(Box::pin(shared)), received, deadline };
+        Ok(ByItself(sent, asked_us))\n",
         }],
     },
     Bug {

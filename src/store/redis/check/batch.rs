@@ -69,7 +69,7 @@ impl Checks for Shards {
     ) {
         let node = Arc::clone(node);
         let on = Arc::clone(live);
-        let shared = Arc::new(NodeSession { node, on });
+        let shared = NodeSession::new(node, on);
         // Checks of one id share a place in the commands, and the reply. This order is that of the shards, too.
         checks.sort_unstable_by_key(|check| *check.asked.as_bytes());
         let shard = |check: &PendingCheck| check.asked.shard(self.all.len());
@@ -96,7 +96,7 @@ impl Checks for Shards {
 impl<'a> Part<'a> {
     fn new(shard: &'a Shard, shared: Arc<NodeSession>, checks: &[PendingCheck]) -> Self {
         let connection =
-            Connection::by(shared, Purpose::Checks, shard.number).map_err(|trouble| trouble.doubt);
+            Connection::of(shared, Purpose::Checks, shard.number).map_err(|trouble| trouble.doubt);
         let mut digests: SmallVec<[Digest; FEW]> = checks.iter().map(|check| check.asked).collect();
         digests.dedup();
         let callers = checks.len();

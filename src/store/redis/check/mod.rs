@@ -20,7 +20,7 @@ use super::shards::Shards;
 use crate::id::{Digest, Id, KeyedDigest};
 use crate::store::link::node::SentCheck;
 use crate::store::{Answer, Lookup, Lookups, NullClaim, Sought};
-use crate::verdict::{Doubt, Verdict};
+use crate::verdict::Doubt;
 
 impl Shards {
     /// Asks for ids, one alone or several from the queue, and returns the answer, which comes within the deadline, whatever
@@ -46,52 +46,34 @@ impl Shards {
             let round = shard.fence.join(made)?;
             return Ok(Sent::Fence { round, shards, shard: shard.number, made, at });
         }
-        self.send_by_itself(id, made, at, alone)
+        self.send_digest(shard, digest_of(id, made), at, alone).map(Sent::ByItself)
     }
 
     /// Asks for an id by itself, whatever this process's copy holds.
     pub(crate) async fn look_up(self: &Arc<Self>, id: &Id) -> Lookup {
-        match self.send_by_itself(id, None, Instant::now(), true) {
+        let (shard, made) = self.place(id, None);
+        self.look_up_digest(shard, digest_of(id, made)).await
+    }
+
+    /// Asks for a digest by itself.
+    pub(crate) async fn look_up_digest(
+        self: &Arc<Self>,
+        shard: &Shard,
+        digest: impl FnOnce(&Identity) -> Option<Digest>,
+    ) -> Lookup {
+        match self.send_digest(shard, digest, Instant::now(), true) {
             Ok(sent) => sent.answer().await,
             Err(doubt) => Lookup::unknown(doubt),
         }
     }
 
-    fn send_by_itself(
-        self: &Arc<Self>,
-        id: &Id,
-        made: Option<KeyedDigest>,
-        at: Instant,
-        alone: bool,
-    ) -> Result<Sent, Doubt> {
-        let (shard, made) = self.place(id, made);
-        let digest = |joined: &Identity| Some(joined.digester.digest_once(id, made).digest);
-        let (sent, asked_us) = self.send_digest(shard, digest, at, alone)?;
-        Ok(Sent::ByItself(sent, asked_us))
-    }
-
-    /// What Redis itself says of a digest.
-    pub(crate) async fn look_up_digest(
-        self: &Arc<Self>,
-        shard: &Shard,
-        made: &KeyedDigest,
-    ) -> Verdict {
-        match self.send_digest(shard, |joined| made.by(&joined.digester), Instant::now(), true) {
-            Ok((sent, _)) => {
-                sent.answer().await.map_or_else(Verdict::Unknown, |found| found.verdict)
-            }
-            Err(doubt) => Verdict::Unknown(doubt),
-        }
-    }
-
-    /// Returns also when, by Redis's clock, µs.
     fn send_digest(
         self: &Arc<Self>,
         shard: &Shard,
         digest: impl FnOnce(&Identity) -> Option<Digest>,
         at: Instant,
         alone: bool,
-    ) -> Result<(SentCheck<Lookup>, i64), Doubt> {
+    ) -> Result<ByItself, Doubt> {
         let node = shard.at.load();
         let Some((live, digest)) = node.link.current().and_then(|live| {
             let digest = live.identity.see(shard.number, digest)??;
@@ -102,42 +84,48 @@ impl Shards {
         };
         let asked_us = live.redis_us(at);
         let deadline = at + self.check_deadline;
-        Ok((node.check(self, live, digest, deadline, alone)?, asked_us))
+        Ok(ByItself(node.check(self, live, digest, deadline, alone)?, asked_us))
     }
+}
+
+/// Makes an id's digest with the key of a session, unless it was made.
+fn digest_of(id: &Id, made: Option<KeyedDigest>) -> impl FnOnce(&Identity) -> Option<Digest> {
+    move |joined| Some(joined.digester.digest_once(id, made).digest)
 }
 
 /// What was asked of Redis.
 enum Sent {
-    /// And when, by Redis's clock, µs.
-    ByItself(SentCheck<Lookup>, i64),
-    Fence {
-        round: Arc<Round>,
-        shards: Arc<Shards>,
-        shard: usize,
-        made: KeyedDigest,
-        at: Instant,
-    },
+    ByItself(ByItself),
+    Fence { round: Arc<Round>, shards: Arc<Shards>, shard: usize, made: KeyedDigest, at: Instant },
 }
 
 impl Sent {
     async fn answer(self) -> Lookup {
-        let (sent, asked_us) = match self {
-            Self::ByItself(sent, asked_us) => (sent, asked_us),
-            Self::Fence { round, shards, shard, made, at } => {
-                let deadline = at + shards.check_deadline;
-                let Ok(proven) = timeout_at(deadline, round.proven()).await else {
-                    return Lookup::unknown(Doubt::Timeout);
-                };
-                if let Some(said) = proven.and_then(|copy| fence::said(copy, &made)) {
-                    return said;
-                }
-                let digest = |joined: &Identity| made.by(&joined.digester);
-                match shards.send_digest(&shards.all[shard], digest, at, false) {
-                    Ok(sent) => sent,
-                    Err(doubt) => return Lookup::unknown(doubt),
-                }
-            }
+        let (round, shards, shard, made, at) = match self {
+            Self::ByItself(sent) => return sent.answer().await,
+            Self::Fence { round, shards, shard, made, at } => (round, shards, shard, made, at),
         };
+        let deadline = at + shards.check_deadline;
+        let Ok(proven) = timeout_at(deadline, round.proven()).await else {
+            return Lookup::unknown(Doubt::Timeout);
+        };
+        if let Some(said) = proven.and_then(|copy| fence::said(copy, &made)) {
+            return said;
+        }
+        let digest = |joined: &Identity| made.by(&joined.digester);
+        match shards.send_digest(&shards.all[shard], digest, at, false) {
+            Ok(sent) => sent.answer().await,
+            Err(doubt) => Lookup::unknown(doubt),
+        }
+    }
+}
+
+/// A check of one id, and when it was asked for by Redis's clock, µs.
+struct ByItself(SentCheck<Lookup>, i64);
+
+impl ByItself {
+    async fn answer(self) -> Lookup {
+        let Self(sent, asked_us) = self;
         let lookup = sent.answer().await.unwrap_or_else(Lookup::unknown);
         Lookup { claim: NullClaim { asked_us, ..lookup.claim }, ..lookup }
     }

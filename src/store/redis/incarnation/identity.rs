@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use arc_swap::{ArcSwap, ArcSwapOption};
+use arc_swap::ArcSwap;
 use tokio::time::Instant;
 
 use crate::id::Digester;
@@ -11,14 +11,11 @@ use crate::store::link::session::Session;
 use crate::store::link::supervised::LinkTrouble;
 use crate::store::redis::fleet::Fleet;
 
-/// What a session learnt when it joined the metadata of each shard, by number; or why it has not joined one.
-pub(crate) struct Identities(Box<[Place]>);
+/// What a session learnt when it joined the metadata of each shard, by number.
+pub(crate) struct Identities(Box<[ArcSwap<Place>]>);
 
-/// What a session knows of one shard.
-struct Place {
-    identity: ArcSwapOption<Identity>,
-    trouble: ArcSwapOption<LinkTrouble>,
-}
+/// What a session learnt of one shard, or why it has not joined it.
+type Place = Result<Arc<Identity>, LinkTrouble>;
 
 /// A session that has done so.
 pub(crate) type JoinedAll = Session<Identities>;
@@ -26,41 +23,28 @@ pub(crate) type JoinedAll = Session<Identities>;
 impl Identities {
     /// Returns those of so many shards, of which none has been joined yet.
     pub(crate) fn none(shards: usize) -> Self {
-        let place = |_| Place { identity: ArcSwapOption::empty(), trouble: ArcSwapOption::empty() };
+        let place = |_| ArcSwap::from_pointee(Err(LinkTrouble::not_yet()));
         Self((0..shards).map(place).collect())
     }
 
-    pub(crate) fn of(&self, shard: usize) -> Result<Arc<Identity>, LinkTrouble> {
-        let Some(place) = self.0.get(shard) else { return Err(LinkTrouble::not_yet()) };
-        place.identity.load_full().ok_or_else(|| {
-            place.trouble.load().as_deref().cloned().unwrap_or_else(LinkTrouble::not_yet)
-        })
+    pub(crate) fn of(&self, shard: usize) -> Place {
+        (**self.0[shard].load()).clone()
     }
 
     /// Looks at what was learnt of a shard, where it is joined. That costs a check less than [`of`](Self::of): no count that all
     /// threads change.
     pub(crate) fn see<T>(&self, shard: usize, look: impl FnOnce(&Identity) -> T) -> Option<T> {
-        self.0.get(shard)?.identity.load().as_deref().map(look)
+        self.0[shard].load().as_ref().as_ref().ok().map(|identity| look(identity))
     }
 
     /// Whether what was learnt of a shard is still this.
     pub(crate) fn is_joined(&self, shard: usize, identity: &Arc<Identity>) -> bool {
-        let now = self.0.get(shard).map(|place| place.identity.load());
-        now.is_some_and(|now| now.as_ref().is_some_and(|now| Arc::ptr_eq(now, identity)))
+        matches!(&**self.0[shard].load(), Ok(now) if Arc::ptr_eq(now, identity))
     }
 
-    pub(crate) fn joined(&self, shard: usize, identity: Identity) {
-        if let Some(place) = self.0.get(shard) {
-            place.identity.store(Some(Arc::new(identity)));
-        }
-    }
-
-    /// Notes that a shard is not joined, or no more.
-    pub(crate) fn is_not_joined(&self, shard: usize, trouble: LinkTrouble) {
-        if let Some(place) = self.0.get(shard) {
-            place.trouble.store(Some(Arc::new(trouble)));
-            place.identity.store(None);
-        }
+    /// Notes what was learnt of a shard, or that it is not joined any more.
+    pub(crate) fn note(&self, shard: usize, place: Result<Identity, LinkTrouble>) {
+        self.0[shard].store(Arc::new(place.map(Arc::new)));
     }
 }
 

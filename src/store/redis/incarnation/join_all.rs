@@ -85,7 +85,7 @@ impl JoinAll {
         let shard = &self.shards[number];
         match shard.join(transport, process, Occasion::Connected).await {
             Ok(identity) => {
-                identities.joined(number, identity);
+                identities.note(number, Ok(identity));
                 shard.joins.notify_waiters();
             }
             Err(error @ StoreError::NoAnswer { .. }) => {
@@ -96,7 +96,7 @@ impl JoinAll {
                 if let StoreError::Refused { reason, .. } = &error {
                     self.note_refusal(number, reason);
                 }
-                identities.is_not_joined(number, LinkTrouble::of(&error));
+                identities.note(number, Err(LinkTrouble::of(&error)));
             }
         }
         Ok(())
@@ -134,7 +134,7 @@ impl JoinAll {
         let shard = &self.shards[number];
         if !self.has(number) {
             if identities.of(number).is_ok() {
-                identities.is_not_joined(number, elsewhere());
+                identities.note(number, Err(elsewhere()));
             }
             return Ok(None);
         }
@@ -152,7 +152,7 @@ impl JoinAll {
             Err(End::Left(reason)) if !self.is_of_one() => {
                 let trouble = LinkTrouble { doubt: Doubt::Disconnected, reason: reason.clone() };
                 self.note_refusal(number, &reason);
-                identities.is_not_joined(number, trouble);
+                identities.note(number, Err(trouble));
                 if self.has(number) {
                     self.join_one(number, transport, process, identities).await?;
                 }
