@@ -17,8 +17,8 @@ fn settings() -> Settings {
 }
 
 /// A gate that has seen a filter.
-fn gate(settings: Settings) -> Gate {
-    let gate = Gate::new(&settings, Arc::default());
+fn gate(settings: &Settings) -> Gate {
+    let gate = Gate::new(settings, Arc::default());
     gate.built();
     gate
 }
@@ -55,7 +55,7 @@ fn passing(gate: &Gate, ids: impl Fn(u64) -> u64, verdict: Verdict) -> usize {
 
 #[tokio::test(start_paused = true)]
 async fn what_is_unknown_is_never_refused_and_enters_the_lane() {
-    let gate = gate(settings());
+    let gate = gate(&settings());
     assert_eq!(passing(&gate, |n| n, UNKNOWN), 64);
     let busy = rule(&gate, gate.hash(&id(1)), known(UNKNOWN), Instant::now());
     assert!(matches!(busy, Ruling::Busy { retry_after, .. } if retry_after == RETRY.0));
@@ -63,7 +63,7 @@ async fn what_is_unknown_is_never_refused_and_enters_the_lane() {
 
 #[tokio::test(start_paused = true)]
 async fn a_found_id_needs_no_look_up_for_ten_minutes() {
-    let gate = gate(settings());
+    let gate = gate(&settings());
     let (now, found) = (Instant::now(), gate.hash(&id(7)));
     gate.found(found, now);
     assert!(gate.is_found(found, now + FOUND - FOUND / 16));
@@ -72,7 +72,7 @@ async fn a_found_id_needs_no_look_up_for_ten_minutes() {
 
 #[tokio::test(start_paused = true)]
 async fn a_404_or_a_removal_ends_it_and_what_tells_nothing_does_not() {
-    let gate = gate(settings());
+    let gate = gate(&settings());
     let (now, seven) = (Instant::now(), gate.hash(&id(7)));
     gate.found(seven, now);
     gate.not_answered(seven, now);
@@ -87,7 +87,7 @@ async fn a_404_or_a_removal_ends_it_and_what_tells_nothing_does_not() {
 
 #[tokio::test(start_paused = true)]
 async fn a_missed_id_keeps_to_the_lane_for_longer_than_a_null_until_it_is_found_or_inserted() {
-    let gate = gate(settings());
+    let gate = gate(&settings());
     let now = Instant::now();
     let missing = |gate: &Gate, id, now| {
         gate.missing(id, now);
@@ -132,7 +132,7 @@ async fn before_the_first_filter_the_lane_is_not_the_outage() {
 #[tokio::test(start_paused = true)]
 async fn a_server_that_may_evict_the_filter_is_no_outage() {
     assert_eq!(
-        passing(&gate(settings()), |n| n, Verdict::Unknown(Doubt::Refused(Refusal::EVICTION))),
+        passing(&gate(&settings()), |n| n, Verdict::Unknown(Doubt::Refused(Refusal::EVICTION))),
         1_000
     );
 }
@@ -140,7 +140,7 @@ async fn a_server_that_may_evict_the_filter_is_no_outage() {
 #[tokio::test(start_paused = true)]
 async fn the_application_chooses_for_what_is_unknown_and_for_nothing_else() {
     for (on_unknown, expected) in [(OnUnknown::Pass, 1_000), (OnUnknown::Shed, 0)] {
-        let gate = gate(Settings { on_unknown, ..settings() });
+        let gate = gate(&Settings { on_unknown, ..settings() });
         gate.missing(gate.hash(&id(7)), Instant::now());
         assert_eq!(passing(&gate, |_| 7, UNKNOWN), expected, "missed or not");
         assert_eq!(passing(&gate, |_| 7, Verdict::Present), 64);
@@ -150,7 +150,7 @@ async fn the_application_chooses_for_what_is_unknown_and_for_nothing_else() {
 
 #[tokio::test(start_paused = true)]
 async fn the_sample_is_as_small_as_it_says() {
-    let gate = gate(Settings { audits: 2, ..settings() });
+    let gate = gate(&Settings { audits: 2, ..settings() });
     let (begun, mut sampled) = (Instant::now(), 0);
     for ms in 0..10_000 {
         let ruling =
@@ -172,7 +172,7 @@ async fn a_request_that_was_not_to_be_refused_is_not_refused_as_the_guard_is_swi
 }
 
 fn everything_passes_in(mode: Mode) {
-    let gate = gate(settings());
+    let gate = gate(&settings());
     gate.set_mode(mode);
     let now = Instant::now();
     let met = |verdict| why(&rule(&gate, gate.hash(&id(7)), known(verdict), now));
@@ -269,7 +269,7 @@ async fn the_gate_decides_as_the_table_does() {
         };
         let (lane_concurrency, lane_per_second) = WIDE;
         let wide = Settings { lane_concurrency, lane_per_second, ..settings() };
-        let gate = gate(Settings { null_ttl: LONG_TTL, ..wide });
+        let gate = gate(&Settings { null_ttl: LONG_TTL, ..wide });
         let mut twin = Twin::default();
         let (mut now, step) = (Instant::now(), FOUND / 16);
         for _ in 0..500 {
@@ -317,7 +317,7 @@ const KNOWN: [Option<Verdict>; 6] =
 const MISSED: Verdict = Verdict::Present;
 
 fn gate_of_lists((lane_concurrency, lane_per_second): (u32, u32), mode: Mode) -> Gate {
-    let gate = gate(Settings { lane_concurrency, lane_per_second, ..settings() });
+    let gate = gate(&Settings { lane_concurrency, lane_per_second, ..settings() });
     gate.set_mode(mode);
     gate.missing(gate.hash(&id(3)), Instant::now());
     gate
@@ -416,7 +416,7 @@ async fn lists_bring_no_more_ids_through_the_lane_than_single_requests() {
 #[tokio::test(start_paused = true)]
 async fn a_list_with_an_unknown_id_keeps_to_the_policy() {
     for (on_unknown, passes) in [(OnUnknown::Pass, true), (OnUnknown::Shed, false)] {
-        let gate = gate(Settings { on_unknown, ..settings() });
+        let gate = gate(&Settings { on_unknown, ..settings() });
         for list in [&[4][..], &[5, 4], &[0, 4, 2]] {
             let ruling = rule_list(&gate, list, 0);
             assert_eq!(matches!(ruling, Ruling::Admit { .. }), passes, "{list:?}");

@@ -140,7 +140,7 @@ pub(crate) mod tests {
     ) -> Arc<Session<I>> {
         let process = RedisProcess { run, major: 7 };
         let identity = Arc::new(identity);
-        let transports = Purpose::ALL.map(|_| Arc::clone(&transport)).into();
+        let transports = vec![transport; Purpose::ALL.len()].into();
         Arc::new(Session::new(transports, process, identity, Clock::now(0), Eviction::Spares))
     }
 }
