@@ -26,8 +26,8 @@ use crate::store::scan;
 const PERIOD: Duration = Duration::from_secs(1);
 /// How long each round trip may take.
 const DEADLINE: Duration = Duration::from_secs(1);
-/// Blocks read at once: replies of 256 KiB. Redis holds a reply until its reader has taken it.
-const BLOCKS: u32 = 4_096;
+/// Blocks read at once, 64 KiB: Redis holds a reply until its reader has taken it, and a poll that waits behind it ends a session.
+const BLOCKS: u32 = 1_024;
 /// Bytes a second, and how many times as long as a piece took is waited for the next, whichever is slower: where many
 /// processes read at once, each takes less.
 const PACE: f64 = (16 << 20) as f64;
