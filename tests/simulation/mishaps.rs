@@ -30,6 +30,8 @@ thread_local! {
     static REWOUND: RefCell<BTreeMap<u32, u64>> = const { RefCell::new(BTreeMap::new()) };
     /// When Redis last began a new life, ms since the run began.
     static FORGOT: Cell<Option<u64>> = const { Cell::new(None) };
+    /// When a key was last put back as an old copy of itself.
+    static PUT_BACK: Cell<Option<u64>> = const { Cell::new(None) };
     /// The address of the Redis that something befalls.
     static SITE: Cell<usize> = const { Cell::new(0) };
     static SITES: RefCell<[Site; cluster::NODES.len()]> = RefCell::default();
@@ -55,6 +57,7 @@ fn site<T>(see: impl FnOnce(&mut Site) -> T) -> T {
 pub(crate) fn begin() {
     SITES.take();
     FORGOT.set(None);
+    PUT_BACK.set(None);
     REWOUND.take();
 }
 
@@ -98,7 +101,11 @@ fn befall_shards(mishap: &Mishap, shards: &[u32]) {
     if mishap.loses_the_mode() && !fleet::may_lose() {
         return;
     }
-    let rewinds = matches!(mishap, Mishap::Rewind | Mishap::Swap(_));
+    let puts_back = matches!(mishap, Mishap::PutBack(_));
+    let before = if puts_back { PUT_BACK.replace(Some(net::now_ms())) } else { None };
+    // Two keys of one dump may agree with each other, and are all that a check reads.
+    let rewinds = matches!(mishap, Mishap::Rewind | Mishap::Swap(_))
+        || before.is_some_and(|before| net::now_ms() < before + NOTICED);
     let elsewhere = matches!(
         mishap,
         Mishap::Restart { .. } | Mishap::FailOver { .. } | Mishap::Astray { .. } | Mishap::Back
