@@ -1,6 +1,7 @@
 //! Runs that once broke the promise, made small, and runs for seeded bugs that chance seldom finds.
 
 mod copies;
+mod fence;
 mod fleet;
 mod put_back;
 mod shards;
@@ -65,6 +66,9 @@ fn drawn_up() -> Vec<Plan> {
         copies::asked_in_vain(),
         copies::read_from_another_redis(),
         copies::far_behind(),
+        fence::passed_by_the_floor(),
+        fence::by_more_than_a_page(),
+        fence::inserts_beside_a_load(),
         put_back::old_bits_refuse_no_row_that_was_inserted_since(),
         shards::joined_in_part(),
         shards::lost_in_one(),
