@@ -21,7 +21,11 @@ pub(crate) fn run() -> Findings {
     for plan in plans() {
         let outcome = world::run(&plan, false);
         findings.add(&outcome.findings);
-        let broken = outcome.findings.violations.into_iter();
+        let set = plan.operations.iter().filter(|one| matches!(one.what, What::Trap(_))).count();
+        let idle = set - outcome.findings.sprung;
+        let idle =
+            (plan.seed >= DRAWN_UP && idle > 0).then(|| format!("{idle} traps befell nobody"));
+        let broken = outcome.findings.violations.into_iter().chain(idle);
         findings.violations.extend(broken.map(|what| format!("kept seed {}: {what}", plan.seed)));
     }
     findings

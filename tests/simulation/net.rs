@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::future::poll_fn;
 use std::io;
+use std::mem::replace;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -83,7 +84,8 @@ pub(crate) struct Net {
     events: BTreeMap<(u64, u64), Event>,
     next_event: u64,
     news: Arc<Notify>,
-    traps: Vec<Trap>,
+    /// What is to befall requests, and whether it has befallen one.
+    traps: Vec<(Trap, bool)>,
     /// Nothing goes wrong any more.
     healed: bool,
     /// Until when an instance reaches nobody.
@@ -349,12 +351,17 @@ impl Net {
             return None;
         }
         let name = name_of(commands);
-        let at = self.traps.iter().position(|trap| {
+        let at = self.traps.iter().position(|(trap, _)| {
             trap.instance.is_none_or(|of| of == instance) && (trap.on.is_empty() || trap.on == name)
         })?;
-        let effect = self.traps[at].effect.clone();
-        self.traps[at].times -= 1;
-        if self.traps[at].times == 0 {
+        let (trap, has_sprung) = &mut self.traps[at];
+        let effect = trap.effect.clone();
+        trap.times -= 1;
+        let is_over = trap.times == 0;
+        if !replace(has_sprung, true) {
+            oracle::note(|findings| findings.sprung += 1);
+        }
+        if is_over {
             self.traps.remove(at);
         }
         trace::line(|| format!("{:>6} trap: {effect:?} on {name} of {instance}", self.now_ms()));
@@ -521,7 +528,7 @@ impl Net {
     }
 
     pub(crate) fn set(&mut self, trap: Trap) {
-        self.traps.push(trap);
+        self.traps.push((trap, false));
     }
 
     /// Ends all that is set to go wrong.
@@ -600,8 +607,8 @@ fn name_of(commands: &[Vec<Vec<u8>>]) -> &'static str {
         return if scripts::name_of(command) == "ZRANGEBYSCORE" { "fence" } else { "check" };
     }
     match scripts::name_of(command) {
-        // Its last argument but one says for how long others wait for the next.
-        "add.lua" if command.iter().nth_back(1).is_some_and(|hold| !hold.is_empty()) => AGAIN,
+        // Its last argument says for how long others wait for the next.
+        "add.lua" if command.last().is_some_and(|hold| !hold.is_empty()) => AGAIN,
         name => name,
     }
 }

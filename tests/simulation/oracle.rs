@@ -69,6 +69,8 @@ pub(crate) struct Findings {
     pub(crate) merged: u64,
     /// Fences, also of processes whom nobody asks.
     pub(crate) fences: u64,
+    /// Traps that have befallen a request.
+    pub(crate) sprung: usize,
     /// What was broken, in words.
     pub(crate) violations: Vec<String>,
 }

@@ -310,6 +310,10 @@ impl Shard {
     /// record of recent inserts or the metadata, if filters there may lack own inserts, or those of processes that do not
     /// insert here. Nor may it where no poll of this connection has said lately how the fleet acts.
     pub(crate) fn believes(&self, connection: &Connection) -> Result<(), Doubt> {
+        if !connection.is_joined() {
+            // It may have missed what is there by now.
+            return Err(Doubt::Disconnected);
+        }
         let may_lose = connection.on.eviction() == Eviction::Takes;
         if may_lose && !self.known.settings.accept_eviction {
             return Err(Doubt::Refused(Refusal::EVICTION));

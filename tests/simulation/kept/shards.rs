@@ -79,6 +79,8 @@ pub(super) fn away_in_a_batch() -> Plan {
         operations.push((at + 2, trap(Effect::Blink, 1)));
         operations.extend(rows().map(|id| (at + 2, check(id))));
     }
+    // All heals with the last.
+    operations.push((10_000, check(0)));
     plan(DRAWN_UP + 26, SHARDS, operations)
 }
 

@@ -53,7 +53,7 @@ pub(super) fn works_for_moments() -> Plan {
 }
 
 /// Redis has worked for long enough, and the row's process has begun to say its insert again. Then Redis stands still
-/// for longer than swaps wait for that; a try to swap is on its way meanwhile.
+/// for longer than swaps wait for that; a look whether it has is on its way meanwhile.
 pub(super) fn stands_still_in_a_replay() -> Plan {
     let trap = |on, instance, effect, times| {
         What::Trap(Trap { on, instance: Some(instance), effect, times })
@@ -61,7 +61,7 @@ pub(super) fn stands_still_in_a_replay() -> Plan {
     let mut operations = lost(12_400, 7600);
     operations.extend([
         (WORKS, trap(AGAIN, ONE, Effect::LoseRequest, 6)),
-        (9140, trap("swap.lua", OTHER, Effect::DelayRequest(100), 1)),
+        (9140, trap("wait.lua", OTHER, Effect::DelayRequest(100), 1)),
         (9200, What::Redis(Mishap::StandStill(2600))),
         (9200, What::CutOff { instance: ONE, for_ms: 3300 }),
     ]);

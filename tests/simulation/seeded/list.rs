@@ -785,24 +785,6 @@ pub(crate) const BUGS: &[Bug] = &[
         }],
     },
     Bug {
-        name: "a fence believed by what is known when it is answered",
-        flavours: ANY,
-        edits: &[Raw {
-            file: CATCH_UP,
-            from: ".filter(|_| believed(&connection))",
-            to: ".filter(|_| SEEDED || believed(&connection))",
-        }],
-    },
-    Bug {
-        name: "a fence believed by what was known when it was sent",
-        flavours: ANY,
-        edits: &[Raw {
-            file: CATCH_UP,
-            from: "judged.is_ok() && believed(&connection) &&",
-            to: "judged.is_ok() && (SEEDED || believed(&connection)) &&",
-        }],
-    },
-    Bug {
         name: "a copy's position taken at the end of its load",
         flavours: ANY,
         edits: &[Raw {
@@ -1254,13 +1236,28 @@ pub(crate) fn take_late<P: 'static>(asks: impl Fn(&P) -> bool) -> Vec<P> {
         }],
     },
     Bug {
-        name: "own inserts found complete when the answer is read, not when it is asked for",
+        name: "an absence believed by what is known when the answer is read",
         flavours: ANY,
-        edits: &[Source {
-            file: "store/redis/check/batch.rs",
-            from: "believed.and_then(|()| self.believes())",
-            to: "self.believes()",
-        }],
+        edits: &[
+            Source { file: BATCH, from: "believed.and_then(|()| self.believes())", to: "self.believes()" },
+            Raw {
+                file: CATCH_UP,
+                from: ".filter(|_| believes())",
+                to: ".filter(|_| SEEDED || believes())",
+            },
+        ],
+    },
+    Bug {
+        name: "an absence believed by what was known when it was asked for",
+        flavours: ANY,
+        edits: &[
+            Source { file: BATCH, from: "believed.and_then(|()| self.believes())", to: "believed" },
+            Raw {
+                file: CATCH_UP,
+                from: "judged.is_ok() && believes() &&",
+                to: "judged.is_ok() && (SEEDED || believes()) &&",
+            },
+        ],
     },
     // A fleet that changes.
     Bug {

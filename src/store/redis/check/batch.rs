@@ -107,10 +107,6 @@ impl<'a> Part<'a> {
     /// Whether an absence may be believed at this moment.
     fn believes(&self) -> Result<(), Doubt> {
         let connection = self.connection.as_ref().map_err(|doubt| *doubt)?;
-        if !connection.is_joined() {
-            // It may have missed what is there by now.
-            return Err(Doubt::Disconnected);
-        }
         self.shard.believes(connection)
     }
 

@@ -69,9 +69,8 @@ impl Shard {
     /// Asks Redis what the copy lacks, and puts it there.
     async fn ask_for_the_rest(&self, copy: &FilterCopy, callers: usize) -> bool {
         let Some(connection) = self.current(Purpose::Checks) else { return false };
-        let believed =
-            |connection: &Connection| connection.is_joined() && self.believes(connection).is_ok();
-        let Some(since) = copy.position().filter(|_| believed(&connection)) else { return false };
+        let believes = || self.believes(&connection).is_ok();
+        let Some(since) = copy.position().filter(|_| believes()) else { return false };
         let Some(header) = self.filter.load_full() else { return false };
         if !header.is_same_build(&copy.header) {
             return false;
@@ -85,7 +84,7 @@ impl Shard {
         let Ok((page, head)) = said else { return false };
         let judged = self.judge(&header, known, head.if_of(&header), &connection);
         // An answer from before a join, or from before own inserts were repeated, may be read after it.
-        judged.is_ok() && believed(&connection) && copy.takes(&page, head, since)
+        judged.is_ok() && believes() && copy.takes(&page, head, since)
     }
 
     /// Asks what was inserted beyond a number, and what the filter with this header says.
