@@ -20,7 +20,7 @@ pub enum StoreError {
     /// Redis gave no answer, or there is no connection to it. It may have done what it was asked to.
     #[error("{doubt}: {reason}")]
     NoAnswer {
-        /// What stands in the way; [`Doubt::Disconnected`] where nothing answers.
+        /// What stands in the way; [`Doubt::Disconnected`] where there is no connection, [`Doubt::Timeout`] where it is silent.
         doubt: Doubt,
         /// What was met, in words.
         reason: String,
@@ -67,11 +67,11 @@ impl StoreError {
         Self::given_up(Refusal::LOST, reason)
     }
 
-    /// A process gave up to repeat its inserts, whose transactions may stay open for so long.
+    /// A process gave up to repeat its inserts, whose transactions may stay open for so long, where that is known.
     #[cfg(feature = "redis")]
-    pub(crate) fn unvouched(open: Duration) -> Self {
-        let reason =
-            format!("inserts that no process can repeat may still become visible for {open:?}");
+    pub(crate) fn unvouched(open: Option<Duration>) -> Self {
+        let open = open.map_or_else(String::new, |open| format!(" for {open:?}"));
+        let reason = format!("inserts that no process can repeat may still become visible{open}");
         Self::given_up(Refusal::UNVOUCHED, reason)
     }
 

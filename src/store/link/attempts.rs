@@ -8,7 +8,7 @@ use super::refusal::Consequences;
 use crate::error::StoreError;
 use crate::refusal::Retry;
 
-/// How long one attempt may take, and how many there are.
+/// How long an attempt may wait for each round trip, or for a connection, and how many attempts there are.
 pub(crate) const ATTEMPT: Duration = Duration::from_millis(250);
 const ATTEMPTS: u32 = 3;
 /// How long what was refused waits before it is repeated. Two such waits end within the deadlines of the three attempts.

@@ -19,7 +19,7 @@ use crate::verdict::Doubt;
 
 /// How many calls may repeat inserts at a time. All shards have theirs repeated when Redis comes back, by all processes at once:
 /// more would only wait for each other in Redis, be given up, and be executed all the same. Fewer would lag behind the joins where
-/// Redis is far away, and a swap waits for a shard's first call for two seconds only.
+/// Redis is far away, and a scan waits for a shard's first call for two seconds only.
 const REPEATS: usize = 32;
 
 /// A Redis. `I` is what the store's handshake learns, `Q` what a check asks for, `A` what it is told.

@@ -1,4 +1,4 @@
-//! An incarnation's first swap waits for processes that have inserts to say again.
+//! An incarnation's first scan waits for processes that have inserts to say again.
 //!
 //! Redis fails over and loses a row's insert, whose transaction is still open. Its process is cut off, and the other
 //! one rebuilds. The scan does not see the row, which is committed when a filter could be live that lacks it.

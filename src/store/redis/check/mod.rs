@@ -1,4 +1,4 @@
-//! The check: what is known of an id, in one round trip.
+//! The check: what is known of an id. One round trip tells; another one where a fence proves nothing, or the filter was replaced.
 //!
 //! Checks merge: what queued while two batches were under way is the next one. It leaves when it is full, with the
 //! reply to one of them, or when a sixteenth of the deadline has passed, so that a Redis that is far away answers in time,

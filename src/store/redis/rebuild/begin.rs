@@ -223,7 +223,7 @@ impl Due {
         let open_ms = not_before.int()? - leased_us / 1000;
         if open_ms >= 0 {
             let open = Duration::from_millis(open_ms.unsigned_abs());
-            return Err(StoreError::unvouched(open));
+            return Err(StoreError::unvouched(Some(open)));
         }
         let window = needed_of_record(Duration::from_millis(reach.count()?));
         Ok(ShardBuild {

@@ -88,7 +88,7 @@ pub(super) fn outcome(step: &'static str, answer: &str) -> Result<(), StoreError
         "LOST" => Err(StoreError::lost(step)),
         "OTHER" => Err(StoreError::began_anew(step)),
         "FENCED" => Err(StoreError::fenced(step)),
-        "UNVOUCHED" => Err(StoreError::unvouched(std::time::Duration::ZERO)),
+        "UNVOUCHED" => Err(StoreError::unvouched(None)),
         _ => Err(odd(step, answer)),
     }
 }
