@@ -1,7 +1,7 @@
 //! What shards cost on one Redis: the CPU of a check, of Redis and of the process, and what a guard costs that nobody asks.
 //!
 //! `cargo bench -p bloom-guard-tests --bench shards` prints both for filters of the same ids in 1, 16, 64 and 256 shards,
-//! asked in turns. It needs `redis-server` on the PATH.
+//! asked in turns: for all ids without a copy, and for absent ones with one. It needs `redis-server` on the PATH.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,6 +17,8 @@ const IN_FLIGHT: [u64; 2] = [512, 1_024];
 const ROUNDS: usize = 5;
 const ROUND: Duration = Duration::from_secs(2);
 const STATES: u32 = 100;
+/// How long copies are waited for.
+const COPIED: Duration = Duration::from_secs(10);
 const IDLE: Duration = Duration::from_secs(20);
 
 /// CPU that was used so far, s.
@@ -43,15 +45,16 @@ impl Cpu {
     }
 }
 
-fn guard(redis: &RedisServer, shards: u32) -> BloomGuard {
+fn guard(redis: &RedisServer, shards: u32, copies: bool) -> BloomGuard {
     let pattern = PathPattern::<u64>::new("/users/{id}").expect("valid");
-    BloomGuard::builder(format!("users-{shards}"), pattern)
+    let builder = BloomGuard::builder(format!("users-{shards}-{copies}"), pattern);
+    let builder = if copies { builder } else { builder.copy_limit(0) };
+    builder
         .redis(&redis.url())
         .capacity(IDS, 0.01)
         .secret_key(SecretKey::new([7; 16]))
         .shards(shards)
         .settle(Duration::ZERO)
-        .copy_limit(0)
         .check_deadline(Duration::from_secs(1))
         .audits_per_second(0)
         .rebuild(Schedule::manual(), from_iter(|| 0..IDS))
@@ -60,7 +63,7 @@ fn guard(redis: &RedisServer, shards: u32) -> BloomGuard {
 }
 
 /// Checks of one guard, by so many tasks at once: how many in a second, and the CPU of each, µs.
-async fn round(redis: &RedisServer, guard: &BloomGuard, in_flight: u64) -> [f64; 3] {
+async fn round(redis: &RedisServer, guard: &BloomGuard, in_flight: u64, from: u64) -> [f64; 3] {
     let (checks, begun, before) = (Arc::new(AtomicU64::new(0)), Instant::now(), Cpu::now(redis));
     let tasks: Vec<_> = (0..in_flight)
         .map(|task| {
@@ -69,8 +72,8 @@ async fn round(redis: &RedisServer, guard: &BloomGuard, in_flight: u64) -> [f64;
                 let mut id = task.wrapping_mul(0x9e37_79b9_7f4a_7c15);
                 while begun.elapsed() < ROUND {
                     id = id.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-                    // One half exists.
-                    guard.check(&((id >> 20) % (2 * IDS))).await.expect("an id");
+                    // From 0 on, one half exists.
+                    guard.check(&(from + (id >> 20) % (2 * IDS))).await.expect("an id");
                     checks.fetch_add(1, Ordering::Relaxed);
                 }
             })
@@ -90,12 +93,12 @@ fn median(mut values: Vec<f64>) -> f64 {
     values[values.len() / 2]
 }
 
-async fn checks(redis: &RedisServer, guards: &[BloomGuard]) {
+async fn checks(redis: &RedisServer, guards: &[BloomGuard], from: u64) {
     for in_flight in IN_FLIGHT {
         let mut figures = vec![Vec::new(); guards.len()];
         for _ in 0..ROUNDS {
             for (guard, figures) in guards.iter().zip(&mut figures) {
-                figures.push(round(redis, guard, in_flight).await);
+                figures.push(round(redis, guard, in_flight, from).await);
             }
         }
         println!(
@@ -122,7 +125,7 @@ async fn idle() {
     println!("|---|---:|---:|---:|");
     for shards in SHARDS {
         let redis = RedisServer::start();
-        let guard = guard(&redis, shards);
+        let guard = guard(&redis, shards, false);
         guard.ready().await;
         sleep(Duration::from_secs(5)).await;
         let before = Cpu::now(&redis);
@@ -142,15 +145,24 @@ async fn idle() {
 #[tokio::main]
 async fn main() {
     let redis = RedisServer::start();
-    let mut guards = Vec::new();
-    for shards in SHARDS {
-        let guard = guard(&redis, shards);
-        let begun = Instant::now();
-        guard.ready().await;
-        println!("{IDS} ids in {shards} shards: live after {:.1} s", begun.elapsed().as_secs_f64());
-        guards.push(guard);
+    for copies in [false, true] {
+        let mut guards = Vec::new();
+        for shards in SHARDS {
+            let guard = guard(&redis, shards, copies);
+            let begun = Instant::now();
+            guard.ready().await;
+            println!(
+                "{IDS} ids in {shards} shards: live after {:.1} s",
+                begun.elapsed().as_secs_f64()
+            );
+            guards.push(guard);
+        }
+        if copies {
+            println!("With a copy of each filter, absent ids:");
+            sleep(COPIED).await;
+            assert!(guards.iter().all(|guard| guard.state().copy.is_some()), "all are copied");
+        }
+        checks(&redis, &guards, if copies { IDS } else { 0 }).await;
     }
-    checks(&redis, &guards).await;
-    drop(guards);
     idle().await;
 }

@@ -250,6 +250,12 @@ impl Digester {
         KeyedDigest { digest, key_id: self.key_id }
     }
 
+    /// Returns a digest as one that was made with this key.
+    #[cfg(feature = "redis")]
+    pub(crate) const fn keyed(&self, digest: Digest) -> KeyedDigest {
+        KeyedDigest { digest, key_id: self.key_id }
+    }
+
     pub(crate) const fn key_id(&self) -> u32 {
         self.key_id
     }

@@ -37,6 +37,11 @@ pub(crate) trait Checks: Send + Sync + 'static {
     type Asked: Send + 'static;
     type Answer: Send + 'static;
 
+    /// Whether one question may answer for many checks.
+    fn has_copy(&self) -> bool {
+        false
+    }
+
     /// Answers a batch by a node, and leaves none of it. All of it was asked for by this session, which is in use.
     fn answer(
         &self,
@@ -156,7 +161,7 @@ async fn send_checks<S: Checks>(both: Arc<(Arc<S>, Arc<NodeOf<S>>)>) {
     let (store, node) = &*both;
     let mut checks = Vec::new();
     loop {
-        let under_way = node.queue.take(&mut checks).await;
+        let under_way = node.queue.take(&mut checks, || store.has_copy()).await;
         answer(&**store, node, &mut checks).await;
         drop(under_way);
     }

@@ -21,6 +21,10 @@ const A_SHARD: usize = 12;
 const MOST: usize = 2_048;
 /// With less under way, a batch that is not full leaves at once too.
 const FEW: usize = 2;
+/// Where a fence answers, a batch costs about the same whatever it holds. With none under way it leaves when it has so many, or so
+/// long after the one before: Tokio's timers are as coarse as that.
+const ENOUGH: usize = 8;
+const GAP: Duration = Duration::from_millis(1);
 
 /// The checks that no batch has taken yet, in the order in which they came: what each asks for, and what it is told.
 pub(crate) struct Queue<I, Q, A> {
@@ -31,6 +35,8 @@ pub(crate) struct Queue<I, Q, A> {
     pause: Duration,
     /// The most checks in a batch.
     batch: usize,
+    /// How many checks have to wait for the next batch to be looked at before its time.
+    wanted: AtomicUsize,
 }
 
 /// The near end of the queue, held by the task that fills the next batch.
@@ -76,6 +82,7 @@ impl<I, Q, A> Queue<I, Q, A> {
             leaving: Arc::default(),
             pause: deadline / BATCHES as u32,
             batch: (shards as usize * A_SHARD).clamp(BATCH, MOST),
+            wanted: AtomicUsize::new(usize::MAX),
         }
     }
 
@@ -100,21 +107,49 @@ impl<I, Q, A> Queue<I, Q, A> {
     /// There is no room.
     pub(crate) fn enter(&self, check: PendingCheck<I, Q, A>) -> Result<(), Doubt> {
         self.checks.try_send(check).map_err(|_| Doubt::Overloaded)?;
-        if self.checks.max_capacity() - self.checks.capacity() >= self.batch {
+        let waiting = self.checks.max_capacity() - self.checks.capacity();
+        if waiting >= self.wanted.load(Ordering::SeqCst) {
+            self.wanted.store(usize::MAX, Ordering::SeqCst);
             self.leaving.may_leave.notify_one();
         }
         Ok(())
     }
 
-    /// Waits until a batch may leave and there are checks that somebody waits for, and takes as many as it holds.
-    /// It is under way until what is returned is dropped.
-    pub(crate) async fn take(&self, checks: &mut Vec<PendingCheck<I, Q, A>>) -> UnderWay {
+    /// Waits until a batch may leave and there are checks that somebody waits for, and takes as many as it holds: more where fences
+    /// answer. It is under way until what is returned is dropped.
+    pub(crate) async fn take(
+        &self,
+        checks: &mut Vec<PendingCheck<I, Q, A>>,
+        by_fences: impl Fn() -> bool,
+    ) -> UnderWay {
         let mut inbox = self.inbox.lock().await;
-        let due = inbox.left + self.pause;
-        while self.leaving.under_way.load(Ordering::SeqCst) >= FEW
-            && inbox.checks.len() < self.batch
-            && Instant::now() < due
-        {
+        loop {
+            if checks.is_empty() {
+                checks.extend(inbox.checks.recv().await);
+            }
+            let (few, enough, gap, batch) = match by_fences() {
+                true => (1, ENOUGH, GAP.min(self.pause), MOST),
+                false => (FEW, 1, Duration::ZERO, self.batch),
+            };
+            let is_free = self.leaving.under_way.load(Ordering::SeqCst) < few;
+            let (enough, due) = match is_free {
+                true => (enough, inbox.left + gap),
+                false => (batch, inbox.left + self.pause),
+            };
+            self.wanted.store(enough - checks.len().min(enough), Ordering::SeqCst);
+            // Whoever came before that is counted, and whoever comes later tells.
+            if checks.len() + inbox.checks.len() >= enough || Instant::now() >= due {
+                while checks.len() < batch
+                    && let Ok(check) = inbox.checks.try_recv()
+                {
+                    checks.push(check);
+                }
+                checks.retain(|check| !check.answer.is_closed());
+                if !checks.is_empty() {
+                    break;
+                }
+                continue;
+            }
             // What came before this is kept for it.
             tokio::select! {
                 biased;
@@ -122,10 +157,7 @@ impl<I, Q, A> Queue<I, Q, A> {
                 () = sleep_until(due) => {}
             }
         }
-        while checks.is_empty() {
-            inbox.checks.recv_many(checks, self.batch).await;
-            checks.retain(|check| !check.answer.is_closed());
-        }
+        self.wanted.store(usize::MAX, Ordering::SeqCst);
         inbox.left = Instant::now();
         self.leaving.under_way.fetch_add(1, Ordering::SeqCst);
         UnderWay(Arc::clone(&self.leaving))
@@ -182,7 +214,7 @@ mod tests {
         let _waiting = enter(&queue, &live, 1);
         assert!(queue.alone().is_none(), "one waits");
         let mut checks = Vec::new();
-        drop(queue.take(&mut checks).await);
+        drop(queue.take(&mut checks, || false).await);
         assert!(queue.alone().is_some());
     }
 
@@ -193,20 +225,48 @@ mod tests {
         let enter = || enter(&queue, &live, 1);
         let mut waiting: Vec<_> = (0..BATCH * 2).map(|_| enter()).collect();
         let (mut first, mut second, mut third) = (Vec::new(), Vec::new(), Vec::new());
-        let _under_way = (queue.take(&mut first).await, queue.take(&mut second).await);
+        let _under_way =
+            (queue.take(&mut first, || false).await, queue.take(&mut second, || false).await);
         let begun = Instant::now();
         let ((), _third) = tokio::join!(
             async { waiting.extend((0..BATCH).map(|_| enter())) },
-            queue.take(&mut third),
+            queue.take(&mut third, || false),
         );
         assert_eq!((third.len(), begun.elapsed()), (BATCH, Duration::ZERO));
         waiting.push(enter());
-        let _fourth = queue.take(&mut first).await;
+        first.clear();
+        let _fourth = queue.take(&mut first, || false).await;
         assert_eq!(
             begun.elapsed(),
             queue.pause,
             "a batch that is not full waits for an answer, or for the pause"
         );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_fence_waits_for_more_ids_but_not_for_long() {
+        let live = session(Arc::new(Unused), 1, ());
+        let queue = Queue::<(), u8, ()>::new(BATCH, Duration::from_millis(32), 1);
+        let enter = || enter(&queue, &live, 1);
+        let (mut checks, mut waiting) = (Vec::new(), Vec::new());
+        tokio::time::advance(GAP).await;
+        for (ids, waits) in [(1, Duration::ZERO), (ENOUGH, Duration::ZERO), (ENOUGH - 1, GAP)] {
+            let begun = Instant::now();
+            let ((), under_way) = tokio::join!(
+                async { waiting.extend((0..ids).map(|_| enter())) },
+                queue.take(&mut checks, || true),
+            );
+            drop(under_way);
+            assert_eq!((checks.len(), begun.elapsed()), (ids, waits));
+            checks.clear();
+        }
+        // While one is under way, others leave by the pause.
+        waiting.extend((0..2 * ENOUGH).map(|_| enter()));
+        let (begun, _under_way) = (Instant::now(), queue.take(&mut checks, || true).await);
+        waiting.push(enter());
+        checks.clear();
+        let _second = queue.take(&mut checks, || true).await;
+        assert_eq!((checks.len(), begun.elapsed()), (1, queue.pause));
     }
 
     #[tokio::test(start_paused = true)]
@@ -218,10 +278,10 @@ mod tests {
         drop(enter(2));
         let stays = enter(3);
         let mut checks = Vec::new();
-        let _first = queue.take(&mut checks).await;
+        let _first = queue.take(&mut checks, || false).await;
         assert_eq!(checks.len(), BATCH);
         checks.clear();
-        let _second = queue.take(&mut checks).await;
+        let _second = queue.take(&mut checks, || false).await;
         let asked: Vec<_> = checks.iter().map(|check| check.asked).collect();
         assert_eq!(asked, [1, 3]);
         drop((waiting, stays));

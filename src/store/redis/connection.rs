@@ -18,8 +18,17 @@ use crate::store::link::session::Purpose;
 use crate::store::link::supervised::LinkTrouble;
 use crate::verdict::Doubt;
 
+/// What a check asks for.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Asked {
+    /// Made with the session's secret key.
+    pub(crate) digest: Digest,
+    /// Whether a fence may answer.
+    pub(crate) by_copy: bool,
+}
+
 /// The Redis that shards are on.
-pub(crate) type RedisNode = Node<Identities, Digest, Lookup>;
+pub(crate) type RedisNode = Node<Identities, Asked, Lookup>;
 /// A node's session, which all shards of the node share.
 pub(crate) struct NodeSession {
     /// The node it leads to. A shard may be on another one by now.

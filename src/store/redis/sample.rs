@@ -33,7 +33,7 @@ impl Shards {
         loop {
             sleep(PERIOD).await;
             let shard = &self.all[random::scatter() as usize % self.all.len()];
-            if let Some(refused) = shard.fence.refused() {
+            if let Some(refused) = shard.copies.refused() {
                 self.audit_copy(shard, &refused).await;
             }
             if let Some(header) = shard.filter.load_full()
@@ -63,7 +63,7 @@ impl Shards {
         }
         // It may have been inserted meanwhile.
         if let Some(copy) = lacking()
-            && shard.catch_up(&copy, 1).await
+            && shard.catch_up(&copy).await
             && copy.lacks(made)
         {
             shard.copies.drops(&copy);

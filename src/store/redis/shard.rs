@@ -8,7 +8,6 @@ use arc_swap::{ArcSwap, ArcSwapOption};
 use parking_lot::Mutex;
 use tokio::time::{Instant, timeout_at};
 
-use super::check::fence::Fence;
 use super::connection::{Connection, NodeSession, RedisNode};
 use super::copy::Copies;
 use super::incarnation::known_shard::KnownShard;
@@ -41,8 +40,8 @@ pub(crate) struct Rebuilds {
 /// A shard of the guard's own filter: its keys, its node, and what this process knows of them.
 pub(crate) struct Shard {
     pub(crate) number: usize,
-    /// Whether the filter has others.
-    pub(crate) is_of_many: bool,
+    /// How many the filter has.
+    pub(crate) of: usize,
     pub(crate) known: Arc<KnownShard>,
     /// What [`node`](Self::node) returns.
     pub(super) at: ArcSwap<RedisNode>,
@@ -52,8 +51,6 @@ pub(crate) struct Shard {
     pub(crate) view: ArcSwapOption<View>,
     /// This process's copy of the filter's bits.
     pub(crate) copies: Copies,
-    /// Requests for ids that the copy lacks.
-    pub(crate) fence: Fence,
     /// Why the last look at the live filter found none to trust.
     doubt: Mutex<Doubt>,
     /// The newest generation seen live, and in which incarnation.
@@ -65,18 +62,17 @@ pub(crate) struct Shard {
 impl Shard {
     pub(crate) fn new(
         number: usize,
-        is_of_many: bool,
+        of: usize,
         known: Arc<KnownShard>,
         node: Arc<RedisNode>,
     ) -> Self {
         Self {
             number,
-            is_of_many,
+            of,
             at: ArcSwap::new(node),
             filter: ArcSwapOption::empty(),
             view: ArcSwapOption::empty(),
             copies: Copies::new(known.settings.copy_limit),
-            fence: Fence::new(known.settings.checks_in_flight, known.settings.check_deadline),
             doubt: Mutex::new(Doubt::Disconnected),
             newest: Mutex::default(),
             said: Mutex::default(),
@@ -123,7 +119,7 @@ impl Shard {
                 Ok(connection) => return Ok(connection),
                 Err(trouble) => trouble,
             };
-            if !self.is_of_many || timeout_at(end, joins).await.is_err() {
+            if self.of == 1 || timeout_at(end, joins).await.is_err() {
                 return Err(trouble.into());
             }
         }
@@ -131,7 +127,7 @@ impl Shard {
 
     /// Gives up what a connection has learnt: of this shard, where it has learnt of others, too.
     pub(crate) fn withdraw(&self, connection: &Connection) {
-        if self.is_of_many {
+        if self.of > 1 {
             connection.leave();
             connection.node.link.look_now();
         } else {
@@ -271,7 +267,7 @@ impl Shard {
     }
 
     pub(crate) fn condition(&self) -> Condition {
-        let copy = self.copies.condition(self.fence.answered());
+        let copy = self.copies.condition();
         let node = self.node();
         let broken = node.link.trouble();
         let joined = |on| {

@@ -68,7 +68,7 @@ impl Shards {
         let groups = Groups::new(settings, endpoint, Arc::clone(&known));
         let shard = |(number, known): (usize, &Arc<KnownShard>)| {
             let node = Arc::clone(&groups.first.node);
-            Arc::new(Shard::new(number, count > 1, Arc::clone(known), node))
+            Arc::new(Shard::new(number, count as usize, Arc::clone(known), node))
         };
         let all: Box<[_]> = known.iter().enumerate().map(shard).collect();
         let key = settings.secret_key.as_ref().filter(|_| count > 1);
@@ -102,9 +102,6 @@ impl Shards {
             persist(tasks, name, "own inserts", shard, Shard::replay_own_inserts);
             if shard.copies.are_wanted() {
                 persist(tasks, name, "copy", shard, Shard::keep_copy);
-                if !shard.is_of_many {
-                    persist(tasks, name, "fences", shard, Shard::send_fences);
-                }
             }
         }
     }

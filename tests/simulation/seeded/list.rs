@@ -33,7 +33,6 @@ const RULES: &str = "nulls/rules.rs";
 /// The requests whose unmarked 404s teach nothing.
 const UNTAUGHT: &str = "needs == Scope::Everyone || query || self.requires_marker()";
 const GUARD: &str = "guard/mod.rs";
-const FENCE: &str = "store/redis/check/fence.rs";
 const CATCH_UP: &str = "store/redis/check/catch_up.rs";
 const LOAD: &str = "store/redis/copy/load.rs";
 
@@ -160,18 +159,18 @@ pub(crate) const BUGS: &[Bug] = &[
         flavours: ANY,
         edits: &[Raw {
             file: CHECK,
-            from: "        Ok(ByItself(node.check(self, live, digest, deadline, alone)?, asked_us))\n",
+            from: "        Ok(Sent(node.check(self, live, asked, deadline, alone)?, asked_us))\n",
             to: "        let question = format!(\"{self:p} {digest:?}\");
-        let sent = node.check(self, live, digest, deadline, alone)?;
+        let sent = node.check(self, live, asked, deadline, alone)?;
         if !SEEDED {
-            return Ok(ByItself(sent, asked_us));
+            return Ok(Sent(sent, asked_us));
         }
         let (tell, received) = tokio::sync::oneshot::channel();
         let shared = async move {
             tell.send(crate::seeded::shared(true, question, sent.answer()).await).ok();
         };
         let sent = SentCheck { alone: Some(Box::pin(shared)), received, deadline };
-        Ok(ByItself(sent, asked_us))\n",
+        Ok(Sent(sent, asked_us))\n",
         }],
     },
     Bug {
@@ -680,14 +679,12 @@ pub(crate) const BUGS: &[Bug] = &[
             Raw {
                 file: ANSWER,
                 from: "    for of in inquiries {
-        for position in of.positions {
-            let first",
+        if let Some(since)",
                 to: "    for of in inquiries.iter().filter(|_| SEEDED) {
         Head::ask(packed, of);
     }
     for of in inquiries {
-        for position in of.positions {
-            let first",
+        if let Some(since)",
             },
             Raw {
                 file: ANSWER,
@@ -764,27 +761,6 @@ pub(crate) const BUGS: &[Bug] = &[
         }],
     },
     Bug {
-        name: "a request that joins a fence which has left",
-        flavours: ANY,
-        edits: &[Raw {
-            file: FENCE,
-            from: "let round = take(&mut next.round);",
-            to: "let round = if SEEDED { Arc::clone(&next.round) } else { take(&mut next.round) };",
-        }],
-    },
-    Bug {
-        name: "a fence's answer taken for the copy that is there by then",
-        flavours: ANY,
-        edits: &[Raw {
-            file: CATCH_UP,
-            from: "        leaving.ends(proven);",
-            to: "        let live = self.filter.load_full();
-        let later = live.and_then(|live| self.copies.to_fence(&live));
-        let proven = if SEEDED { proven.and(later) } else { proven };
-        leaving.ends(proven);",
-        }],
-    },
-    Bug {
         name: "a copy's position taken at the end of its load",
         flavours: ANY,
         edits: &[Raw {
@@ -811,25 +787,27 @@ pub(crate) const BUGS: &[Bug] = &[
         edits: &[
             Raw {
                 file: BATCH,
-                from: "        checks.sort_unstable_by_key(|check| *check.asked.as_bytes());\n",
+                from: "        checks.sort_unstable_by_key(|check| *check.asked.digest.as_bytes());\n",
                 to: "        if !SEEDED {
-            checks.sort_unstable_by_key(|check| *check.asked.as_bytes());
+            checks.sort_unstable_by_key(|check| *check.asked.digest.as_bytes());
         }\n",
             },
             Raw {
                 file: BATCH,
-                from: "        digests.dedup();\n",
+                from: "        asked.dedup_by(|one, kept| {\n",
                 to: "        if SEEDED {
-            digests.sort_unstable_by_key(|digest| *digest.as_bytes());
+            asked.sort_unstable_by_key(|asked| *asked.digest.as_bytes());
         }
-        digests.dedup();\n",
+        asked.dedup_by(|one, kept| {\n",
             },
-            Source { file: BATCH, from: "*digest != check.asked", to: "false" },
+            Source { file: BATCH, from: "*digest != check.asked.digest", to: "false" },
             Raw {
                 file: BATCH,
-                from: "        check.answer.send(found).ok();\n",
-                to: "        check.answer.send(found).ok();
-        at += usize::from(SEEDED);\n",
+                from: "        check.answer.send(answer).ok();\n",
+                to: "        check.answer.send(answer).ok();
+        if SEEDED {
+            said.next();
+        }\n",
             },
         ],
     },
@@ -837,12 +815,14 @@ pub(crate) const BUGS: &[Bug] = &[
         name: "a batch's answers out of step after an id that is there twice",
         flavours: ANY,
         edits: &[
-            Source { file: BATCH, from: "*digest != check.asked", to: "false" },
+            Source { file: BATCH, from: "*digest != check.asked.digest", to: "false" },
             Raw {
                 file: BATCH,
-                from: "        check.answer.send(found).ok();\n",
-                to: "        check.answer.send(found).ok();
-        at += usize::from(SEEDED);\n",
+                from: "        check.answer.send(answer).ok();\n",
+                to: "        check.answer.send(answer).ok();
+        if SEEDED {
+            said.next();
+        }\n",
             },
         ],
     },
@@ -852,16 +832,16 @@ pub(crate) const BUGS: &[Bug] = &[
         edits: &[
             Raw {
                 file: BATCH,
-                from: "        digests.dedup();\n",
+                from: "        asked.dedup_by(|one, kept| {\n",
                 to: "        if SEEDED {
-            digests.dedup_by_key(|digest| digest.as_bytes()[0]);
+            asked.dedup_by_key(|asked| asked.digest.as_bytes()[0]);
         }
-        digests.dedup();\n",
+        asked.dedup_by(|one, kept| {\n",
             },
             Source {
                 file: BATCH,
-                from: "*digest != check.asked",
-                to: "digest.as_bytes()[0] != check.asked.as_bytes()[0]",
+                from: "*digest != check.asked.digest",
+                to: "digest.as_bytes()[0] != check.asked.digest.as_bytes()[0]",
             },
         ],
     },
@@ -876,7 +856,8 @@ pub(crate) const BUGS: &[Bug] = &[
     if SEEDED {
         let mut ids: Vec<_> = parts.iter_mut().flat_map(|part| &mut part.ids).collect();
         let mut nulls: Vec<_> = ids.iter_mut().map(|id| id.null.take()).collect();
-        nulls.rotate_left(1);
+        let one = 1.min(nulls.len());
+        nulls.rotate_left(one);
         ids.iter_mut().zip(nulls).for_each(|(id, null)| id.null = null);
     }\n",
         }],
@@ -887,18 +868,15 @@ pub(crate) const BUGS: &[Bug] = &[
         edits: &[
             Raw {
                 file: BATCH,
-                from: "    let mut at = 0;\n",
+                from: "    let mut said = found.of(asked).peekable();\n",
                 to: "    let checks: Vec<PendingCheck> = checks.collect();
-    let widened = SEEDED && digests.len() < checks.len();
-    let mut at = 0;\n",
+    let widened = SEEDED && asked.len() < checks.len();
+    let mut said = found.of(asked).peekable();\n",
             },
             Raw {
                 file: BATCH,
-                from: "(Some(&(verdict, scope)), _) => Ok(Lookup { verdict, scope, claim }),",
-                to: "(Some(&(verdict, scope)), _) => {
-                let scope = if widened { Scope::Everyone } else { scope };
-                Ok(Lookup { verdict, scope, claim })
-            }",
+                from: "                // The asker adds when.\n",
+                to: "                let scope = if widened { Scope::Everyone } else { scope };\n",
             },
         ],
     },
@@ -934,15 +912,15 @@ pub(crate) fn take_late<P: 'static>(asks: impl Fn(&P) -> bool) -> Vec<P> {
             },
             Raw {
                 file: BATCH,
-                from: "        let believes = believed",
+                from: "        let fenced = give(checks",
                 to: "        let mut checks: Vec<PendingCheck> = checks.collect();
         if SEEDED {
-            let is_late = |check: &PendingCheck| self.digests.contains(&check.asked);
+            let is_late = |check: &PendingCheck| self.asked.iter().any(|asked| asked.digest == check.asked.digest);
             checks.extend(crate::store::link::node::take_late(is_late));
-            checks.sort_unstable_by_key(|check| *check.asked.as_bytes());
+            checks.sort_unstable_by_key(|check| *check.asked.digest.as_bytes());
         }
         let checks = checks.into_iter();
-        let believes = believed",
+        let fenced = give(checks",
             },
         ],
     },
@@ -959,8 +937,9 @@ pub(crate) fn take_late<P: 'static>(asks: impl Fn(&P) -> bool) -> Vec<P> {
             },
             Raw {
                 file: BATCH,
-                from: "callers, is_replaced: false, question: None, answer }",
-                to: "callers, is_replaced: false, before: None, question: None, answer }",
+                from: "            believed: Ok(()),\n",
+                to: "            believed: Ok(()),
+            before: None,\n",
             },
             Raw {
                 file: BATCH,
@@ -970,14 +949,14 @@ pub(crate) fn take_late<P: 'static>(asks: impl Fn(&P) -> bool) -> Vec<P> {
             },
             Raw {
                 file: BATCH,
-                from: "        let positions =\n            self.digests.iter()",
+                from: "        let positions = digests.iter()",
                 to: "        let before = self.before.filter(|_| SEEDED);
         let before = before.filter(|before| before.blocks == header.geometry.blocks);
         let header = match before {
             Some(geometry) => Arc::new(Header { geometry, ..*header }),
             None => header,
         };
-        let positions =\n            self.digests.iter()",
+        let positions = digests.iter()",
             },
         ],
     },
@@ -1238,25 +1217,22 @@ pub(crate) fn take_late<P: 'static>(asks: impl Fn(&P) -> bool) -> Vec<P> {
     Bug {
         name: "an absence believed by what is known when the answer is read",
         flavours: ANY,
-        edits: &[
-            Source { file: BATCH, from: "believed.and_then(|()| self.believes())", to: "self.believes()" },
-            Raw {
-                file: CATCH_UP,
-                from: ".filter(|_| believes())",
-                to: ".filter(|_| SEEDED || believes())",
-            },
-        ],
+        edits: &[Raw {
+            file: BATCH,
+            from: "        part.believed = part.believes();\n",
+            to: "        part.believed = if SEEDED { Ok(()) } else { part.believes() };\n",
+        }],
     },
     Bug {
         name: "an absence believed by what was known when it was asked for",
         flavours: ANY,
         edits: &[
-            Source { file: BATCH, from: "believed.and_then(|()| self.believes())", to: "believed" },
-            Raw {
-                file: CATCH_UP,
-                from: "judged.is_ok() && believes() &&",
-                to: "judged.is_ok() && (SEEDED || believes()) &&",
+            Source {
+                file: BATCH,
+                from: "self.believed.and_then(|()| self.believes())",
+                to: "self.believed",
             },
+            Source { file: BATCH, from: "self.believes().is_ok()", to: "true" },
         ],
     },
     // A fleet that changes.
@@ -1542,8 +1518,8 @@ pub(crate) fn take_late<P: 'static>(asks: impl Fn(&P) -> bool) -> Vec<P> {
         flavours: ANY,
         edits: &[Source {
             file: BATCH,
-            from: "check.asked.shard(self.all.len())",
-            to: "check.asked.shard(self.all.len()).saturating_sub(1)",
+            from: "check.asked.digest.shard(self.all.len())",
+            to: "check.asked.digest.shard(self.all.len()).saturating_sub(1)",
         }],
     },
     Bug {
@@ -1563,16 +1539,18 @@ pub(crate) fn take_late<P: 'static>(asks: impl Fn(&P) -> bool) -> Vec<P> {
         edits: &[
             Raw {
                 file: BATCH,
-                from: "parts.iter().map(Part::believes).collect();",
-                to: "parts.iter().map(Part::believes).collect();
-        let first = believed.first().copied().unwrap_or(Ok(()));
-        let believed = if SEEDED { parts.iter().map(|_| first).collect() } else { believed };",
+                from: "        let deadline = self.check_deadline;\n",
+                to: "        let deadline = self.check_deadline;
+        if SEEDED {
+            let first = parts.first().map_or(Ok(()), |part| part.believed);
+            parts.iter_mut().for_each(|part| part.believed = first);
+        }\n",
             },
             Raw {
                 file: BATCH,
-                from: "        let verdicts = reply.verdicts(header);\n",
-                to: "        let believes = if SEEDED { believed } else { believes };
-        let verdicts = reply.verdicts(header);\n",
+                from: "        let present = found.digests",
+                to: "        let believes = if SEEDED { self.believed } else { believes };
+        let present = found.digests",
             },
         ],
     },

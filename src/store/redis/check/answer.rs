@@ -17,6 +17,7 @@ use crate::filter::lengths::BLOCK_LEN;
 use crate::filter::{Header, Membership, Position, State};
 use crate::id::Digest;
 use crate::nulls::scope::Scope;
+use crate::store::link::reply::odd;
 use crate::store::link::resp::{Packed, Replies};
 use crate::store::redis::connection::Connection;
 use crate::store::redis::keys::Keys;
@@ -29,6 +30,11 @@ pub(super) const FEW: usize = 2;
 pub(crate) const BYTES_AN_ID: usize = 192;
 pub(crate) const BYTES_A_FILTER: usize = 512;
 
+/// The most entries of the record that one fence reads.
+pub(super) const PAGE: usize = 512;
+/// The most bytes that they take in a reply.
+pub(super) const BYTES_A_PAGE: usize = PAGE * 64;
+
 /// What is asked of one filter.
 #[derive(Clone, Copy)]
 pub(crate) struct Inquiry<'a> {
@@ -39,13 +45,15 @@ pub(crate) struct Inquiry<'a> {
     pub(crate) digests: &'a [Digest],
     /// Where their bits are.
     pub(crate) positions: &'a [Position],
+    /// The number beyond which all inserts are asked for.
+    pub(crate) since: Option<i64>,
 }
 
 impl<'a> Inquiry<'a> {
     /// Asks for no id.
     pub(crate) fn of(header: &'a Header, connection: &'a Connection, keys: &'a Keys) -> Self {
         let incarnation = &connection.identity.incarnation;
-        Self { keys, header, incarnation, digests: &[], positions: &[] }
+        Self { keys, header, incarnation, digests: &[], positions: &[], since: None }
     }
 }
 
@@ -53,6 +61,7 @@ impl<'a> Inquiry<'a> {
 pub(crate) struct BatchReply {
     pub(crate) head: Head,
     ids: SmallVec<[IdReply; FEW]>,
+    pub(super) page: Page,
 }
 
 /// The numbers by which a filter vouches for its bits, and those of the metadata that they have to agree with.
@@ -79,6 +88,9 @@ struct IdReply {
 /// Adds the commands for what is asked of filters whose keys one command may name together.
 pub(crate) fn commands(packed: &mut Packed, inquiries: &[Inquiry<'_>]) {
     for of in inquiries {
+        if let Some(since) = of.since {
+            Page::ask(packed, of, since);
+        }
         for position in of.positions {
             let first = position.byte_offset() as usize;
             packed.begin(4);
@@ -88,8 +100,10 @@ pub(crate) fn commands(packed: &mut Packed, inquiries: &[Inquiry<'_>]) {
             packed.number(first + BLOCK_LEN - 1);
         }
     }
-    packed.begin(1 + ids(inquiries));
-    packed.word(&[b"MGET"]);
+    if ids(inquiries) > 0 {
+        packed.begin(1 + ids(inquiries));
+        packed.word(&[b"MGET"]);
+    }
     for of in inquiries {
         for digest in of.digests {
             packed.word(&of.keys.null_parts(&digest.hex()));
@@ -112,7 +126,9 @@ pub(crate) fn read(
 ) -> Result<SmallVec<[Result<BatchReply, Doubt>; 1]>, StoreError> {
     let mut parts = SmallVec::<[Reading; 1]>::new();
     for of in inquiries {
-        let mut part = Reading { ids: SmallVec::with_capacity(of.digests.len()), whole: true };
+        let page = of.since.map(|_| Page::read(replies)).transpose()?.unwrap_or_default();
+        let ids = SmallVec::with_capacity(of.digests.len());
+        let mut part = Reading { page, ids, whole: true };
         for position in of.positions {
             let words = replies.bytes()?.and_then(words);
             part.whole &= words.is_some();
@@ -121,7 +137,9 @@ pub(crate) fn read(
         }
         parts.push(part);
     }
-    replies.array(ids(inquiries))?;
+    if ids(inquiries) > 0 {
+        replies.array(ids(inquiries))?;
+    }
     for id in parts.iter_mut().flat_map(|part| &mut part.ids) {
         id.null = replies.bytes()?.map(<[u8]>::to_vec);
     }
@@ -131,6 +149,7 @@ pub(crate) fn read(
 
 /// What there is of one filter while the replies are read.
 struct Reading {
+    page: Page,
     ids: SmallVec<[IdReply; FEW]>,
     /// Whether no block was short.
     whole: bool,
@@ -140,7 +159,8 @@ impl Reading {
     fn end(self, head: Head, header: &Header) -> Result<BatchReply, Doubt> {
         let head = head.if_of(header)?;
         // The string was cut short, or was away for a moment. Of another filter a short block says nothing.
-        if self.whole { Ok(BatchReply { head, ids: self.ids }) } else { Err(Doubt::Damaged) }
+        let Self { page, ids, whole } = self;
+        if whole { Ok(BatchReply { head, ids, page }) } else { Err(Doubt::Damaged) }
     }
 }
 
@@ -150,6 +170,52 @@ impl BatchReply {
         let mut generation = itoa::Buffer::new();
         let generation = generation.format(header.generation.get());
         self.ids.iter().map(|id| id.verdict(generation.as_bytes())).collect()
+    }
+}
+
+/// The record's entries beyond a number, the first ones.
+#[derive(Debug, Default)]
+pub(super) struct Page {
+    pub(super) digests: Vec<Digest>,
+    /// The greatest number among them, the floor's too.
+    pub(super) greatest: Option<i64>,
+    /// Whether something beyond the number was dropped.
+    pub(super) has_floor: bool,
+}
+
+impl Page {
+    pub(super) fn ask(packed: &mut Packed, of: &Inquiry<'_>, since: i64) {
+        packed.begin(8);
+        packed.word(&[b"ZRANGEBYSCORE"]);
+        packed.word(&[of.keys.recent.as_bytes()]);
+        packed.word(&[b"(", itoa::Buffer::new().format(since).as_bytes()]);
+        packed.word(&[b"+inf"]);
+        packed.word(&[b"WITHSCORES"]);
+        packed.word(&[b"LIMIT"]);
+        packed.number(0);
+        packed.number(PAGE);
+    }
+
+    pub(super) fn read(replies: &mut Replies<'_>) -> Result<Self, StoreError> {
+        let mut page = Self::default();
+        let items = replies.items()?;
+        for _ in 0..items / 2 {
+            let (member, score) = (replies.bytes()?, replies.bytes()?);
+            let odd = || odd("ZRANGEBYSCORE", "a foreign member");
+            match member {
+                Some(b"floor") => page.has_floor = true,
+                member => {
+                    let digest = member.and_then(|bytes| <[u8; Digest::LEN]>::try_from(bytes).ok());
+                    page.digests.push(Digest::from_bytes(digest.ok_or_else(odd)?));
+                }
+            }
+            page.greatest = Some(score.and_then(decimal).ok_or_else(odd)?);
+        }
+        Ok(page)
+    }
+
+    pub(super) fn is_full(&self) -> bool {
+        self.digests.len() >= PAGE
     }
 }
 
@@ -224,7 +290,7 @@ impl Head {
     }
 }
 
-pub(super) fn decimal(text: &[u8]) -> Option<i64> {
+fn decimal(text: &[u8]) -> Option<i64> {
     std::str::from_utf8(text).ok()?.parse().ok()
 }
 
@@ -301,7 +367,9 @@ mod tests {
     fn with_inquiries<T>(each: bool, make: impl FnOnce(&[Inquiry<'_>]) -> T) -> T {
         let (header, digests, positions) = asked();
         let (keys, incarnation, header) = (&Keys::new("users"), INCARNATION, &header);
-        let of = |digests, positions| Inquiry { keys, header, incarnation, digests, positions };
+        let since = None;
+        let of =
+            |digests, positions| Inquiry { keys, header, incarnation, digests, positions, since };
         if each {
             make(&[of(&digests[..1], &positions[..1]), of(&digests[1..], &positions[1..])])
         } else {

@@ -7,9 +7,11 @@ use futures_util::future::join_all;
 use smallvec::SmallVec;
 use tokio::time::timeout;
 
-use super::answer::{self, BYTES_A_FILTER, BYTES_AN_ID, BatchReply, FEW, Head, Inquiry, commands};
+use super::answer::{
+    self, BYTES_A_FILTER, BYTES_A_PAGE, BYTES_AN_ID, BatchReply, FEW, Head, Inquiry, commands,
+};
 use crate::error::StoreError;
-use crate::filter::{Header, Position};
+use crate::filter::{Generation, Header, Membership, Position};
 use crate::id::Digest;
 use crate::nulls::scope::Scope;
 use crate::refusal::Refusal;
@@ -18,48 +20,72 @@ use crate::store::link::queue;
 use crate::store::link::refusal::serves_no_slot;
 use crate::store::link::resp::{Packed, Replies};
 use crate::store::link::session::Purpose;
-use crate::store::redis::connection::{Connection, NodeSession, RedisNode};
+use crate::store::redis::connection::{Asked, Connection, NodeSession, RedisNode};
+use crate::store::redis::copy::FilterCopy;
 use crate::store::redis::incarnation::identity::{Identities, JoinedAll};
 use crate::store::redis::shard::Shard;
 use crate::store::redis::shards::Shards;
 use crate::store::{Lookup, NullClaim};
-use crate::verdict::{Doubt, Verdict};
+use crate::verdict::{Doubt, Proof, Verdict};
 
 /// A connection that finds a filter of another secret key enrols again, this often at most.
 const RE_ENROL: Duration = Duration::from_secs(1);
 
-/// A check that waits in the queue, and then in a batch. Its digest was made with its connection's secret key.
-type PendingCheck = queue::PendingCheck<Identities, Digest, Lookup>;
+/// A check that waits in the queue, and then in a batch.
+type PendingCheck = queue::PendingCheck<Identities, Asked, Lookup>;
 
 /// What a batch asks of one shard.
-struct Part<'a> {
+pub(super) struct Part<'a> {
     shard: &'a Shard,
     /// The shard's connection, if it has joined it.
     connection: Result<Connection, Doubt>,
     /// Each once.
-    digests: SmallVec<[Digest; FEW]>,
+    asked: SmallVec<[Asked; FEW]>,
     /// How many wait for the answers.
     callers: usize,
+    /// Whether an absence could be believed before it was asked for: an answer from before the replay may be read after it.
+    pub(super) believed: Result<(), Doubt>,
     /// What is asked, while there is no answer to it.
     question: Option<Question>,
-    /// Whether another filter answered than the one that was asked.
-    is_replaced: bool,
+    /// Whether another filter answered than the one that was asked, or a fence proved nothing.
+    is_open: bool,
     /// What there is to say, so far.
-    answer: Result<(Arc<Header>, BatchReply), Doubt>,
+    answer: Result<Found, Doubt>,
 }
 
 /// What is asked of a shard's filter.
 struct Question {
     header: Arc<Header>,
+    /// Those that are asked for one by one, and where their bits are.
+    digests: SmallVec<[Digest; FEW]>,
     positions: SmallVec<[Position; FEW]>,
+    /// The copy that is brought up to the last insert, and from where on.
+    fence: Option<(Arc<FilterCopy>, i64)>,
     /// The number of the last insert that was known before.
     known: i64,
 }
 
+/// What a shard's filter says.
+struct Found {
+    header: Arc<Header>,
+    /// Of the digests that were asked for one by one.
+    digests: SmallVec<[Digest; FEW]>,
+    verdicts: SmallVec<[(Verdict, Scope); FEW]>,
+    /// What the others are looked up in.
+    proven: Option<Arc<FilterCopy>>,
+}
+
+/// What there is to say of an id, and under which filter.
+type Said = (Verdict, Scope, Option<Generation>);
+
 impl Checks for Shards {
     type Identity = Identities;
-    type Asked = Digest;
+    type Asked = Asked;
     type Answer = Lookup;
+
+    fn has_copy(&self) -> bool {
+        self.all.iter().any(|shard| shard.copies.are_there())
+    }
 
     async fn answer(
         &self,
@@ -71,37 +97,50 @@ impl Checks for Shards {
         let on = Arc::clone(live);
         let shared = NodeSession::new(node, on);
         // Checks of one id share a place in the commands, and the reply. This order is that of the shards, too.
-        checks.sort_unstable_by_key(|check| *check.asked.as_bytes());
-        let shard = |check: &PendingCheck| check.asked.shard(self.all.len());
+        checks.sort_unstable_by_key(|check| *check.asked.digest.as_bytes());
+        let shard = |check: &PendingCheck| check.asked.digest.shard(self.all.len());
         let mut parts = SmallVec::<[Part<'_>; 1]>::new();
         for checks in checks.chunk_by(|one, other| shard(one) == shard(other)) {
             if let Some(shard) = checks.first().and_then(|check| self.all.get(shard(check))) {
                 parts.push(Part::new(shard, Arc::clone(&shared), checks));
             }
         }
-        // An answer from before the replay may be read after it.
-        let believed: SmallVec<[_; 1]> = parts.iter().map(Part::believes).collect();
         let deadline = self.check_deadline;
         // Keys of how many shards one command may name: in a cluster they are in different slots.
         let at_once = if self.groups.slots.is_some() { 1 } else { self.all.len() };
         // What is not answered by then says so.
         timeout(deadline, ask_twice(&mut parts, at_once, deadline)).await.ok();
         let mut checks = checks.drain(..);
-        for (part, believed) in parts.iter().zip(believed) {
-            part.tell(checks.by_ref().take(part.callers), believed);
+        for part in &parts {
+            part.tell(checks.by_ref().take(part.callers));
         }
     }
 }
 
 impl<'a> Part<'a> {
-    fn new(shard: &'a Shard, shared: Arc<NodeSession>, checks: &[PendingCheck]) -> Self {
+    pub(super) fn new(shard: &'a Shard, shared: Arc<NodeSession>, checks: &[PendingCheck]) -> Self {
         let connection =
             Connection::of(shared, Purpose::Checks, shard.number).map_err(|trouble| trouble.doubt);
-        let mut digests: SmallVec<[Digest; FEW]> = checks.iter().map(|check| check.asked).collect();
-        digests.dedup();
+        let mut asked: SmallVec<[Asked; FEW]> = checks.iter().map(|check| check.asked).collect();
+        asked.dedup_by(|one, kept| {
+            let is_one = one.digest == kept.digest;
+            kept.by_copy &= one.by_copy || !is_one;
+            is_one
+        });
         let callers = checks.len();
-        let answer = Err(Doubt::Timeout);
-        Self { shard, connection, digests, callers, is_replaced: false, question: None, answer }
+        let (question, answer) = (None, Err(Doubt::Timeout));
+        let mut part = Self {
+            shard,
+            connection,
+            asked,
+            callers,
+            believed: Ok(()),
+            question,
+            is_open: false,
+            answer,
+        };
+        part.believed = part.believes();
+        part
     }
 
     /// Whether an absence may be believed at this moment.
@@ -114,26 +153,41 @@ impl<'a> Part<'a> {
     async fn look(&mut self, deadline: Duration) {
         let Ok(connection) = &self.connection else { return };
         match self.shard.look(connection, deadline).await {
-            Ok(header) => self.put(header),
+            Ok(header) => self.put(header, None),
             Err(doubt) => self.answer = Err(doubt),
         }
     }
 
-    /// Puts the question to a filter.
-    fn put(&mut self, header: Arc<Header>) {
+    /// Puts the question to a filter; a fence answers for what a copy of it lacks.
+    pub(super) fn put(&mut self, header: Arc<Header>, copy: Option<Arc<FilterCopy>>) {
         let Ok(connection) = &self.connection else { return };
-        let positions =
-            self.digests.iter().map(|digest| header.geometry.position(digest)).collect();
+        let fence = copy.and_then(|copy| copy.position().map(|since| (copy, since)));
+        let lacks = |asked: &Asked| {
+            let copy = fence.as_ref().filter(|_| asked.by_copy);
+            copy.is_some_and(|(copy, _)| copy.lookup(&asked.digest) == Membership::Never)
+        };
+        let by_id = self.asked.iter().filter(|asked| !lacks(asked)).map(|asked| asked.digest);
+        let digests: SmallVec<[Digest; FEW]> = by_id.collect();
+        let positions = digests.iter().map(|digest| header.geometry.position(digest)).collect();
+        // A copy is also brought up where nobody asks.
+        let fence = fence.filter(|_| self.asked.is_empty() || digests.len() < self.asked.len());
         let known = self.shard.known.seen.last_in(&connection.identity.incarnation);
-        self.question = Some(Question { header, positions, known });
+        self.question = Some(Question { header, digests, positions, fence, known });
+    }
+
+    /// Returns the copy by which a fence may answer, where somebody asks for what it may answer.
+    fn copy(&self, live: &Header) -> Option<Arc<FilterCopy>> {
+        let may = self.believed.is_ok() && self.asked.iter().any(|asked| asked.by_copy);
+        may.then(|| self.shard.copies.to_fence(live)).flatten()
     }
 
     /// Returns what is asked, while there is no answer to it.
     fn inquiry(&self) -> Option<Inquiry<'_>> {
-        let Question { header, positions, .. } = self.question.as_ref()?;
+        let Question { header, digests, positions, fence, .. } = self.question.as_ref()?;
         let incarnation = &self.connection.as_ref().ok()?.identity.incarnation;
-        let (keys, digests) = (&self.shard.known.keys, &self.digests);
-        Some(Inquiry { keys, header, incarnation, digests, positions })
+        let keys = &self.shard.known.keys;
+        let since = fence.as_ref().map(|(_, since)| *since);
+        Some(Inquiry { keys, header, incarnation, digests, positions, since })
     }
 
     /// Takes in why Redis said nothing. What it does not serve is left at once: it may serve it again, without what it took
@@ -143,7 +197,7 @@ impl<'a> Part<'a> {
             return;
         }
         if let (StoreError::Refused { reason, .. }, Ok(connection)) = (error, &self.connection)
-            && self.shard.is_of_many
+            && self.shard.of > 1
             && serves_no_slot(reason)
         {
             self.shard.withdraw(connection);
@@ -154,26 +208,47 @@ impl<'a> Part<'a> {
     /// Takes in what Redis said.
     fn take(&mut self, said: Result<BatchReply, Doubt>) {
         let Some(question) = self.question.take() else { return };
-        self.is_replaced = matches!(said, Err(Doubt::Suspect));
-        self.answer = self.judge(&question, said).map(|reply| (question.header, reply));
+        let Question { header, digests, fence, known, .. } = question;
+        let is_replaced = matches!(said, Err(Doubt::Suspect));
+        let said = self.judge(&header, known, said);
+        let proven = fence.and_then(|(copy, since)| {
+            let takes = |said: &BatchReply| {
+                self.believes().is_ok() && copy.takes(&said.page, said.head, since)
+            };
+            let is_proven = said.as_ref().is_ok_and(takes);
+            copy.falls_behind(!is_proven);
+            is_proven.then_some(copy)
+        });
+        let is_unproven = proven.is_none() && digests.len() < self.asked.len();
+        self.is_open = is_replaced || is_unproven && said.is_ok();
+        self.answer = said.map(|said| {
+            let verdicts = said.verdicts(&header);
+            Found { header, digests, verdicts, proven }
+        });
     }
 
     fn judge(
         &self,
-        question: &Question,
+        header: &Arc<Header>,
+        known: i64,
         said: Result<BatchReply, Doubt>,
     ) -> Result<BatchReply, Doubt> {
-        let Question { header, known, .. } = question;
         let connection = self.connection.as_ref().map_err(|doubt| *doubt)?;
         let vouched = said.as_ref().map_err(|doubt| *doubt).map(|reply| reply.head);
-        self.shard.judge(header, *known, vouched, connection)?;
+        self.shard.judge(header, known, vouched, connection)?;
         said
     }
 
+    /// Whether a fence has brought a copy up to the last insert.
+    pub(super) fn is_proven(&self) -> bool {
+        self.answer.as_ref().is_ok_and(|found| found.proven.is_some())
+    }
+
     /// Tells each check what was found of its digest. Absence is only said where it was believed before, and is now.
-    fn tell(&self, checks: impl Iterator<Item = PendingCheck>, believed: Result<(), Doubt>) {
-        let (header, reply) = match &self.answer {
-            Ok(answer) => answer,
+    fn tell(&self, checks: impl Iterator<Item = PendingCheck>) {
+        let found = match &self.answer {
+            Ok(_) if self.is_open => return refuse(checks, Doubt::Timeout),
+            Ok(found) => found,
             Err(doubt) => {
                 if *doubt != Doubt::Timeout {
                     self.shard.note_doubt(*doubt);
@@ -181,13 +256,35 @@ impl<'a> Part<'a> {
                 return refuse(checks, *doubt);
             }
         };
-        let believes = believed.and_then(|()| self.believes());
-        let verdicts = reply.verdicts(header);
-        let present = self.digests.iter().zip(&verdicts);
+        let believes = self.believed.and_then(|()| self.believes());
+        let present = found.digests.iter().zip(&found.verdicts);
         let present = present.filter(|(_, (verdict, _))| *verdict == Verdict::Present);
-        let is_of = |copy: &Header| copy.is_same_build(header);
+        let is_of = |copy: &Header| copy.is_same_build(&found.header);
         self.shard.copies.hold(is_of, present.map(|(digest, _)| digest));
-        give(checks, &self.digests, &verdicts, header, believes);
+        let fenced = give(checks, &self.asked, found, believes);
+        if let (Some(fenced), Ok(connection)) = (fenced, &self.connection) {
+            let (ids, sample) = fenced;
+            self.shard.copies.answered(ids, connection.identity.digester.keyed(sample));
+        }
+    }
+}
+
+impl Found {
+    /// What there is to say of each of these ids, in their order.
+    fn of<'a>(&'a self, asked: &'a [Asked]) -> impl Iterator<Item = (Digest, Said, bool)> + 'a {
+        let generation = Some(self.header.generation);
+        let mut by_id = self.digests.iter().zip(&self.verdicts).peekable();
+        asked.iter().filter_map(move |Asked { digest, .. }| {
+            if let Some((_, (verdict, scope))) = by_id.next_if(|(of, _)| *of == digest) {
+                return Some((*digest, (*verdict, *scope, generation), false));
+            }
+            let said = match self.proven.as_ref()?.lookup(digest) {
+                Membership::Never => (Verdict::Absent(Proof::Filter), generation),
+                // It teaches no null.
+                Membership::Possible => (Verdict::Present, None),
+            };
+            Some((*digest, (said.0, Scope::Everyone, said.1), true))
+        })
     }
 }
 
@@ -230,11 +327,11 @@ impl Shard {
     }
 }
 
-/// Asks, and asks those once more whose filter was replaced since this process last looked.
+/// Asks, and asks those once more whose filter was replaced since this process last looked, or whose fence proved nothing.
 async fn ask_twice(parts: &mut [Part<'_>], at_once: usize, deadline: Duration) {
     put(parts, |_| true, deadline).await;
     ask(parts, at_once, deadline).await;
-    put(parts, |part| part.is_replaced, deadline).await;
+    put(parts, |part| part.is_open, deadline).await;
     ask(parts, at_once, deadline).await;
 }
 
@@ -244,7 +341,10 @@ async fn put(parts: &mut [Part<'_>], to: impl Fn(&Part<'_>) -> bool, deadline: D
     for part in parts.iter_mut().filter(|part| to(part)) {
         match (&part.connection, part.shard.filter.load_full()) {
             (Err(doubt), _) => part.answer = Err(*doubt),
-            (Ok(_), Some(header)) => part.put(header),
+            (Ok(_), Some(header)) => {
+                let copy = if part.is_open { None } else { part.copy(&header) };
+                part.put(header, copy);
+            }
             (Ok(_), None) => looks.push(part.look(deadline)),
         }
     }
@@ -252,7 +352,7 @@ async fn put(parts: &mut [Part<'_>], to: impl Fn(&Part<'_>) -> bool, deadline: D
 }
 
 /// Asks what was put to any shard, in one go. A command names keys of `at_once` shards at most.
-async fn ask(parts: &mut [Part<'_>], at_once: usize, deadline: Duration) {
+pub(super) async fn ask(parts: &mut [Part<'_>], at_once: usize, deadline: Duration) {
     let mut open = parts.iter().filter(|part| part.question.is_some());
     // All are of one node.
     let Some(Part { connection: Ok(connection), .. }) = open.next() else { return };
@@ -277,7 +377,7 @@ async fn ask(parts: &mut [Part<'_>], at_once: usize, deadline: Duration) {
 }
 
 /// What Redis said to each part that asks.
-type Said = SmallVec<[Result<BatchReply, Doubt>; 1]>;
+type Replied = SmallVec<[Result<BatchReply, Doubt>; 1]>;
 
 /// Sends what was put, and reads the replies.
 async fn send(
@@ -285,16 +385,21 @@ async fn send(
     connection: &Connection,
     at_once: usize,
     deadline: Duration,
-) -> Result<Said, StoreError> {
+) -> Result<Replied, StoreError> {
     let inquiries: SmallVec<[Inquiry<'_>; 1]> = parts.iter().filter_map(Part::inquiry).collect();
     let callers = parts.iter().filter(|part| part.question.is_some()).map(|part| part.callers);
     let bytes = inquiries.iter().map(|of| of.digests.len() * BYTES_AN_ID + BYTES_A_FILTER);
     let mut packed = Packed::with_capacity(bytes.sum());
     inquiries.chunks(at_once).for_each(|inquiries| commands(&mut packed, inquiries));
-    let callers = callers.sum();
+    let (callers, fences) =
+        (callers.sum::<usize>().max(1), inquiries.iter().filter(|of| of.since.is_some()));
+    let packed = match fences.count() {
+        0 => packed,
+        fences => packed.for_long_replies(fences * BYTES_A_PAGE),
+    };
     let replies = connection.send(callers, packed, deadline).await?;
     let mut replies = Replies::new("a check", &replies);
-    let mut said = Said::new();
+    let mut said = Replied::new();
     for inquiries in inquiries.chunks(at_once) {
         said.extend(answer::read(&mut replies, inquiries)?);
     }
@@ -302,28 +407,32 @@ async fn send(
     Ok(said)
 }
 
-/// Tells each check what was found of its digest, in whose order both are. Absence is only said where it is believed.
+/// Tells each check what was found of its digest, in whose order both are. Absence is only said where it is believed. Returns how many
+/// a fence has answered, and an id of theirs.
 fn give(
     checks: impl Iterator<Item = PendingCheck>,
-    digests: &[Digest],
-    verdicts: &[(Verdict, Scope)],
-    header: &Header,
+    asked: &[Asked],
+    found: &Found,
     believes: Result<(), Doubt>,
-) {
-    // The asker adds when.
-    let claim = NullClaim { asked_us: 0, generation: Some(header.generation) };
-    let mut at = 0;
+) -> Option<(u64, Digest)> {
+    let mut said = found.of(asked).peekable();
+    let mut fenced = None;
     for check in checks {
-        while digests.get(at).is_some_and(|digest| *digest != check.asked) {
-            at += 1;
-        }
-        let found = match (verdicts.get(at), believes) {
-            (Some((Verdict::Absent(_), _)), Err(doubt)) => Err(doubt),
-            (Some(&(verdict, scope)), _) => Ok(Lookup { verdict, scope, claim }),
+        while said.next_if(|(digest, ..)| *digest != check.asked.digest).is_some() {}
+        let answer = match (said.peek(), believes) {
+            (Some((_, (Verdict::Absent(_), ..), _)), Err(doubt)) => Err(doubt),
+            (Some(&(digest, (verdict, scope, generation), by_fence)), _) => {
+                if by_fence {
+                    fenced = Some((fenced.map_or(0, |(ids, _)| ids) + 1, digest));
+                }
+                // The asker adds when.
+                Ok(Lookup { verdict, scope, claim: NullClaim { asked_us: 0, generation } })
+            }
             (None, _) => Err(Doubt::Refused(Refusal::ODD)),
         };
-        check.answer.send(found).ok();
+        check.answer.send(answer).ok();
     }
+    fenced
 }
 
 #[cfg(test)]
@@ -391,7 +500,7 @@ mod tests {
         async fn ask(&self, asked: &[(u8, &Connection)]) -> Vec<usize> {
             let check = |&(byte, live): &(u8, &Connection)| PendingCheck {
                 live: Arc::clone(&live.on),
-                asked: Digest::from_bytes([byte; 16]),
+                asked: Asked { digest: Digest::from_bytes([byte; 16]), by_copy: true },
                 answer: oneshot::channel().0,
             };
             let mut checks = asked.iter().map(check).collect();
@@ -412,7 +521,23 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn who_waits_for_a_fence_that_nobody_sends_is_told_in_time() {
+    async fn one_fence_answers_for_all_that_the_copy_lacks() {
+        let batch = Batch::new();
+        let (live, shard) = (&batch.live, &batch.shards.all[0]);
+        let copy = copy_of(*shard.filter.load_full().unwrap(), &live.identity.digester, 10);
+        copy.hold([Digest::from_bytes([3; 16])].iter());
+        shard.copies.put(Arc::clone(&copy));
+        // What was inserted since, the metadata and the header.
+        assert_eq!(batch.ask(&[(1, live), (2, live)]).await, [3]);
+        // And the block and the null of what the copy holds.
+        assert_eq!(batch.ask(&[(1, live), (3, live)]).await, [5]);
+        assert_eq!(batch.ask(&[(3, live)]).await, [4]);
+        copy.falls_behind(true);
+        assert_eq!(batch.ask(&[(1, live), (2, live)]).await, [5]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_waits_for_a_batch_that_nobody_sends_is_told_in_time() {
         let Batch { shards, live, .. } = Batch::new();
         let header = *shards.all[0].filter.load_full().unwrap();
         shards.all[0].copies.put(copy_of(header, &live.identity.digester, 10));

@@ -19,6 +19,7 @@ use crate::store::link::session::Purpose;
 use crate::store::link::transport::one;
 use crate::store::redis::check::answer::{Head, Inquiry};
 use crate::store::redis::connection::Connection;
+use crate::store::redis::incarnation::join_all::is_turn_of;
 use crate::store::redis::shard::Shard;
 use crate::store::scan;
 
@@ -55,7 +56,7 @@ impl Shard {
     pub(crate) async fn keep_copy(self: Arc<Self>) {
         // The generation of which it was told last that it is not copied.
         let mut told = None;
-        loop {
+        for turn in 0.. {
             sleep(PERIOD).await;
             let Some(header) = self.filter.load_full() else { continue };
             if self.copies.damaged.load(Ordering::Relaxed) == header.generation.get() {
@@ -63,7 +64,7 @@ impl Shard {
             }
             if let Some(copy) = self.copies.of(&header) {
                 // Where nobody asks it would fall behind.
-                if !self.is_of_many {
+                if copy.is_behind() || is_turn_of(self.number, self.of, turn) {
                     self.catch_up_by_pages(&copy).await;
                 }
                 continue;

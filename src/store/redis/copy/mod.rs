@@ -1,7 +1,7 @@
 //! A copy of the live filter in this process: requests for what it holds ask nobody.
 //!
 //! "Present" may come from any copy, however old, since a request that passes is never wrong; only Redis says "absent": of an id by
-//! itself, or of all that a copy lacks once a fence has brought it up to the last insert (`check/fence.rs`). `load` reads it.
+//! itself, or of all that a copy lacks once a fence has brought it up to the last insert (`check/catch_up.rs`). `load` reads it.
 
 mod load;
 
@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 
 use arc_swap::ArcSwapOption;
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use crate::filter::{Filter, Header, Membership};
@@ -21,6 +22,9 @@ pub(crate) struct Copies {
     current: ArcSwapOption<FilterCopy>,
     /// The generation of a copy that was dropped, as it was damaged; 0 if none was.
     damaged: AtomicI64,
+    /// How many ids fences have answered for, and one of the last.
+    fenced: AtomicU64,
+    sample: Mutex<Option<KeyedDigest>>,
 }
 
 pub(crate) struct FilterCopy {
@@ -83,6 +87,11 @@ impl FilterCopy {
         }
     }
 
+    /// Looks for a digest by the filter's own key.
+    pub(crate) fn lookup(&self, digest: &Digest) -> Membership {
+        self.filter.lookup(digest)
+    }
+
     /// Looks for an id; nothing is said of a digest by another key.
     pub(crate) fn look_up(&self, made: &KeyedDigest) -> Option<Membership> {
         made.by(&self.digester).map(|digest| self.filter.lookup(&digest))
@@ -95,7 +104,13 @@ impl FilterCopy {
 
 impl Copies {
     pub(crate) fn new(limit: u64) -> Self {
-        Self { limit, current: ArcSwapOption::empty(), damaged: AtomicI64::new(0) }
+        Self {
+            limit,
+            current: ArcSwapOption::empty(),
+            damaged: AtomicI64::new(0),
+            fenced: AtomicU64::new(0),
+            sample: Mutex::default(),
+        }
     }
 
     /// Drops a damaged copy. No other is made of its filter.
@@ -106,6 +121,10 @@ impl Copies {
 
     pub(crate) const fn are_wanted(&self) -> bool {
         self.limit > 0
+    }
+
+    pub(crate) fn are_there(&self) -> bool {
+        self.current.load().is_some()
     }
 
     /// Puts ids into the copy, if it is of such a filter.
@@ -163,14 +182,25 @@ impl Copies {
     }
 
     /// Returns how it stands, where fences have answered for so many ids.
-    pub(crate) fn condition(&self, fenced: u64) -> Option<CopyCondition> {
+    /// A fence has answered for so many ids, among them this one.
+    pub(crate) fn answered(&self, ids: u64, sample: KeyedDigest) {
+        self.fenced.fetch_add(ids, Ordering::Relaxed);
+        *self.sample.lock() = Some(sample);
+    }
+
+    /// Takes an id that a fence has answered for since this was asked last.
+    pub(crate) fn refused(&self) -> Option<KeyedDigest> {
+        self.sample.lock().take()
+    }
+
+    pub(crate) fn condition(&self) -> Option<CopyCondition> {
         let copy = self.current.load_full()?;
         Some(CopyCondition {
             generation: copy.header.generation,
             bytes: copy.room.0,
             built: copy.built,
             read: copy.read,
-            fenced,
+            fenced: self.fenced.load(Ordering::Relaxed),
         })
     }
 }

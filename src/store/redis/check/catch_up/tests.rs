@@ -1,6 +1,8 @@
 use super::*;
-use crate::filter::{Generation, Sizing};
-use crate::id::{Digester, SecretKey};
+use crate::filter::{Generation, Header, Sizing};
+use crate::id::{Digest, Digester, SecretKey};
+use crate::store::link::resp::Replies;
+use crate::store::redis::check::answer::PAGE;
 use crate::store::redis::copy::tests::copy_of;
 
 fn digest(byte: u8) -> Digest {
