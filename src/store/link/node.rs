@@ -75,11 +75,6 @@ impl<I: Send + Sync + 'static, Q: Send + 'static, A: Send + 'static> Node<I, Q, 
         }
     }
 
-    /// Whether no check waits or is under way.
-    pub(crate) fn is_idle(&self) -> bool {
-        self.queue.is_idle()
-    }
-
     /// Has a check answered by a deadline. It may be sent at once by the task that waits for it, unless `alone` is false.
     ///
     /// # Errors
@@ -96,7 +91,7 @@ impl<I: Send + Sync + 'static, Q: Send + 'static, A: Send + 'static> Node<I, Q, 
         let queue = &self.queue;
         let (check, received) = PendingCheck::new(live, asked);
         // A check that is alone is sent by its own task: another one would double what it costs.
-        let alone = match alone.then(|| queue.alone()).flatten() {
+        let alone = match alone.then(|| queue.alone(store.has_copy())).flatten() {
             Some(under_way) => {
                 let (store, node) = (Arc::clone(store), Arc::clone(self));
                 // A future of its own: it takes a few kilobytes, which those in the queue can do without.

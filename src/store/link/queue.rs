@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use parking_lot::Mutex as Sync;
 use tokio::sync::mpsc::{self, Receiver, Sender};
 use tokio::sync::{Mutex, Notify, oneshot};
 use tokio::time::{Instant, sleep_until};
@@ -23,13 +24,14 @@ const MOST: usize = 2_048;
 const FEW: usize = 2;
 /// Where a fence answers, a batch costs about the same whatever it holds. With none under way it leaves when it has so many, or so
 /// long after the one before: Tokio's timers are as coarse as that.
-const ENOUGH: usize = 8;
+const ENOUGH: usize = 16;
 const GAP: Duration = Duration::from_millis(1);
 
 /// The checks that no batch has taken yet, in the order in which they came: what each asks for, and what it is told.
 pub(crate) struct Queue<I, Q, A> {
     checks: Sender<PendingCheck<I, Q, A>>,
-    inbox: Mutex<Inbox<I, Q, A>>,
+    /// The near end, held by the task that fills the next batch.
+    inbox: Mutex<Receiver<PendingCheck<I, Q, A>>>,
     leaving: Arc<Leaving>,
     /// How long a batch that is not full waits, while others are under way, after the one before.
     pause: Duration,
@@ -39,15 +41,9 @@ pub(crate) struct Queue<I, Q, A> {
     wanted: AtomicUsize,
 }
 
-/// The near end of the queue, held by the task that fills the next batch.
-struct Inbox<I, Q, A> {
-    checks: Receiver<PendingCheck<I, Q, A>>,
-    /// When the last batch left.
-    left: Instant,
-}
-
-#[derive(Default)]
 struct Leaving {
+    /// When the last batch left.
+    left: Sync<Instant>,
     under_way: AtomicUsize,
     /// A batch was answered, or there are enough checks for a full one.
     may_leave: Notify,
@@ -78,26 +74,26 @@ impl<I, Q, A> Queue<I, Q, A> {
         let (sender, checks) = mpsc::channel(room);
         Self {
             checks: sender,
-            inbox: Mutex::new(Inbox { checks, left: Instant::now() }),
-            leaving: Arc::default(),
+            inbox: Mutex::new(checks),
+            leaving: Arc::new(Leaving {
+                left: Sync::new(Instant::now()),
+                under_way: AtomicUsize::new(0),
+                may_leave: Notify::new(),
+            }),
             pause: deadline / BATCHES as u32,
             batch: (shards as usize * A_SHARD).clamp(BATCH, MOST),
             wanted: AtomicUsize::new(usize::MAX),
         }
     }
 
-    /// Lets a check leave by itself, if none is in the queue and none under way.
-    pub(crate) fn alone(&self) -> Option<UnderWay> {
+    /// Lets a check leave by itself, if none is in the queue and none under way, and where fences answer, no batch has left for a while.
+    pub(crate) fn alone(&self, by_fences: bool) -> Option<UnderWay> {
         let under_way = &self.leaving.under_way;
-        let none = self.is_idle()
+        let none = under_way.load(Ordering::SeqCst) == 0
+            && self.checks.capacity() == self.checks.max_capacity()
+            && !(by_fences && self.leaving.left.lock().elapsed() < GAP)
             && under_way.compare_exchange(0, 1, Ordering::SeqCst, Ordering::SeqCst).is_ok();
         none.then(|| UnderWay(Arc::clone(&self.leaving)))
-    }
-
-    /// Whether none is in the queue and none under way.
-    pub(crate) fn is_idle(&self) -> bool {
-        self.leaving.under_way.load(Ordering::SeqCst) == 0
-            && self.checks.capacity() == self.checks.max_capacity()
     }
 
     /// Puts a check into the queue.
@@ -125,22 +121,23 @@ impl<I, Q, A> Queue<I, Q, A> {
         let mut inbox = self.inbox.lock().await;
         loop {
             if checks.is_empty() {
-                checks.extend(inbox.checks.recv().await);
+                checks.extend(inbox.recv().await);
             }
             let (few, enough, gap, batch) = match by_fences() {
                 true => (1, ENOUGH, GAP.min(self.pause), MOST),
                 false => (FEW, 1, Duration::ZERO, self.batch),
             };
+            let left = *self.leaving.left.lock();
             let is_free = self.leaving.under_way.load(Ordering::SeqCst) < few;
             let (enough, due) = match is_free {
-                true => (enough, inbox.left + gap),
-                false => (batch, inbox.left + self.pause),
+                true => (enough, left + gap),
+                false => (batch, left + self.pause),
             };
             self.wanted.store(enough - checks.len().min(enough), Ordering::SeqCst);
             // Whoever came before that is counted, and whoever comes later tells.
-            if checks.len() + inbox.checks.len() >= enough || Instant::now() >= due {
+            if checks.len() + inbox.len() >= enough || Instant::now() >= due {
                 while checks.len() < batch
-                    && let Ok(check) = inbox.checks.try_recv()
+                    && let Ok(check) = inbox.try_recv()
                 {
                     checks.push(check);
                 }
@@ -158,7 +155,7 @@ impl<I, Q, A> Queue<I, Q, A> {
             }
         }
         self.wanted.store(usize::MAX, Ordering::SeqCst);
-        inbox.left = Instant::now();
+        *self.leaving.left.lock() = Instant::now();
         self.leaving.under_way.fetch_add(1, Ordering::SeqCst);
         UnderWay(Arc::clone(&self.leaving))
     }
@@ -207,15 +204,15 @@ mod tests {
     async fn a_check_leaves_by_itself_when_there_is_no_other() {
         let live = session(Arc::new(Unused), 1, ());
         let queue = Queue::<(), u8, ()>::new(BATCH, Duration::from_millis(25), 1);
-        let first = queue.alone();
+        let first = queue.alone(false);
         assert!(first.is_some());
-        assert!(queue.alone().is_none(), "one is under way");
+        assert!(queue.alone(false).is_none(), "one is under way");
         drop(first);
         let _waiting = enter(&queue, &live, 1);
-        assert!(queue.alone().is_none(), "one waits");
+        assert!(queue.alone(false).is_none(), "one waits");
         let mut checks = Vec::new();
         drop(queue.take(&mut checks, || false).await);
-        assert!(queue.alone().is_some());
+        assert!(queue.alone(false).is_some());
     }
 
     #[tokio::test(start_paused = true)]

@@ -175,9 +175,11 @@ impl<'a> Part<'a> {
         self.question = Some(Question { header, digests, positions, fence, known });
     }
 
-    /// Returns the copy by which a fence may answer, where somebody asks for what it may answer.
+    /// Returns the copy by which a fence may answer, where somebody asks for what it may answer. A lone id is cheaper by itself.
     fn copy(&self, live: &Header) -> Option<Arc<FilterCopy>> {
-        let may = self.believed.is_ok() && self.asked.iter().any(|asked| asked.by_copy);
+        let may = self.asked.len() > 1
+            && self.believed.is_ok()
+            && self.asked.iter().any(|asked| asked.by_copy);
         may.then(|| self.shard.copies.to_fence(live)).flatten()
     }
 

@@ -67,8 +67,6 @@ impl Shards {
         };
         let asked_us = live.redis_us(at);
         let deadline = at + self.check_deadline;
-        // A lone id is cheaper by itself.
-        let by_copy = by_copy && !(alone && node.is_idle());
         let asked = Asked { digest, by_copy };
         Ok(Sent(node.check(self, live, asked, deadline, alone)?, asked_us))
     }
