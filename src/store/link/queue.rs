@@ -24,7 +24,7 @@ const MOST: usize = 2_048;
 const FEW: usize = 2;
 /// Where a fence answers, a batch costs about the same whatever it holds. With none under way it leaves when it has so many, or so
 /// long after the one before: Tokio's timers are as coarse as that.
-const ENOUGH: usize = 16;
+const ENOUGH: usize = 8;
 const GAP: Duration = Duration::from_millis(1);
 
 /// The checks that no batch has taken yet, in the order in which they came: what each asks for, and what it is told.
