@@ -8,15 +8,13 @@ const COPIED: u64 = 20_000;
 /// Rows that are inserted while the one process's copy falls behind.
 const FIRST: u64 = 40;
 
+/// Two such processes, each with a copy of the filter, and room for so many rows more than there are at first.
+fn config(process: Process, rows: u64) -> Config {
+    Config { processes: [process; 4], pool: FIRST + rows, initial: FIRST, copies: true, ..CONFIG }
+}
+
 /// One process is cut off while the other one inserts rows, and sees its copy fall behind by them.
 fn behind(seed: u64, process: Process, rows: u64) -> Plan {
-    let config = Config {
-        processes: [process; 4],
-        pool: FIRST + rows,
-        initial: FIRST,
-        copies: true,
-        ..CONFIG
-    };
     let create = Create { ids: FIRST..FIRST + rows, ..Create::of(FIRST, 1) };
     let mut operations = vec![
         (COPIED, What::CutOff { instance: 0, for_ms: 2000 }),
@@ -24,7 +22,7 @@ fn behind(seed: u64, process: Process, rows: u64) -> Plan {
     ];
     // An id that is asked for by itself is put into the copy.
     operations.push((COPIED + 6000, What::Sweep { instance: 0 }));
-    plan(seed, config, operations)
+    plan(seed, config(process, rows), operations)
 }
 
 /// The record has dropped some of them since.
@@ -42,15 +40,8 @@ pub(super) fn inserts_beside_a_load() -> Plan {
     const ROWS: u64 = 500;
     let (capacity, rate) = Process::LARGE;
     let process = Process { capacity, rate, recent_ids: 10_000, ..PROCESS };
-    let config = Config {
-        processes: [process; 4],
-        pool: FIRST + ROWS,
-        initial: FIRST,
-        copies: true,
-        ..CONFIG
-    };
     let mut operations: Vec<_> =
         (0..ROWS).map(|row| (1500 + row * 12, create(1, FIRST + row, 0, 1))).collect();
     operations.push((COPIED, What::Sweep { instance: 0 }));
-    plan(DRAWN_UP + 52, config, operations)
+    plan(DRAWN_UP + 52, config(process, ROWS), operations)
 }

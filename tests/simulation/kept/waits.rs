@@ -53,7 +53,7 @@ pub(super) fn works_for_moments() -> Plan {
 }
 
 /// Redis has worked for long enough, and the row's process has begun to say its insert again. Then Redis stands still
-/// for longer than swaps wait for that; a look whether it has is on its way meanwhile.
+/// for longer than a scan waits for that; the question whether it may begin is on its way meanwhile.
 pub(super) fn stands_still_in_a_replay() -> Plan {
     let trap = |on, instance, effect, times| {
         What::Trap(Trap { on, instance: Some(instance), effect, times })
