@@ -123,10 +123,6 @@ impl Copies {
         self.limit > 0
     }
 
-    pub(crate) fn are_there(&self) -> bool {
-        self.current.load().is_some()
-    }
-
     /// Puts ids into the copy, if it is of such a filter.
     pub(crate) fn hold<'a>(
         &self,
