@@ -95,40 +95,29 @@ pub(super) fn name_leads_back() -> Plan {
     plan(DRAWN_UP + 16, CONFIG, operations)
 }
 
-/// One process stands still when the filter has settled. All others are gone for longer than it is remembered, so that it settles
-/// anew, and a program that does not insert creates a row. Then the one goes on, and tells what it knew.
-pub(super) fn settles_while_one_stands_still() -> Plan {
-    const GONE: u64 = 100_000;
-    let operations = [
-        (12_000, What::Pause { instance: 0, for_ms: GONE + 4000 }),
-        (12_100, What::Gone { for_ms: GONE }),
-        (12_600, What::Stranger { id: ID, hold: 0 }),
-        (17_500, check(1)),
-        (18_500, check(1)),
-    ];
-    plan(DRAWN_UP + 43, Config { settle: 8000, ..CONFIG }, operations)
-}
-
 /// All processes were gone for longer than a filter is remembered, so that it settles anew. Then Redis fails over, and has the data
-/// of before. A program that does not insert creates a row when the next filter is live. One process may stand still instead of
-/// being gone, and comes first to the Redis that took over: it knows only that the filter had settled.
-pub(super) fn settles_as_data_go_back(one_stands_still: bool) -> Plan {
+/// of before. A program that does not insert creates a row when the next filter is live. One process may have stood still instead
+/// of being gone, and knows only that the filter had settled: `first` is who then comes first to the Redis that took over.
+pub(super) fn settles_as_data_go_back(first: Option<usize>) -> Plan {
     const GONE: u64 = 100_000;
     const BACK: u64 = 16_100;
+    // Not among the rows that came meanwhile.
+    const ID: u64 = 26;
     let mut operations = vec![(BACK - 100, What::Redis(Mishap::Dump))];
-    if one_stands_still {
+    if first.is_some() {
         operations.push((BACK - 50, What::Pause { instance: 0, for_ms: GONE + 1500 }));
     }
     operations.extend([
         (BACK, What::Gone { for_ms: GONE }),
         (BACK + 1000, What::Redis(Mishap::FailOver { from_dump: true, old: Old::Ends })),
     ]);
-    if one_stands_still {
+    if first == Some(0) {
         operations.push((BACK + 1010, What::CutOff { instance: 1, for_ms: 1500 }));
     }
     operations.push((BACK + 5200, What::Stranger { id: ID, hold: 0 }));
-    operations.extend((BACK + 5300..BACK + 7000).step_by(100).map(|at| (at, check(1))));
-    let seed = DRAWN_UP + 45 + u64::from(one_stands_still);
+    let asked = (BACK + 5300..BACK + 7000).step_by(100);
+    operations.extend(asked.map(|at| (at, What::Check { instance: 1, id: ID })));
+    let seed = DRAWN_UP + first.map_or(45, |first| 46 + first as u64);
     plan(seed, Config { settle: 12_000, ..CONFIG }, operations)
 }
 

@@ -1304,8 +1304,8 @@ pub(crate) fn take_late<P: 'static>(asks: impl Fn(&P) -> bool) -> Vec<P> {
         flavours: &[Forgetful],
         edits: &[Script {
             file: "join.lua",
-            from: "settles == 0 and (begins or meta.inc ~= ARGV[8])",
-            to: "is_new",
+            from: "settles == 0 and (begins or is_another) or is_another and rest ~= 1",
+            to: "is_new or is_another and settles > 0 and rest ~= 1",
         }],
     },
     Bug {
@@ -1313,8 +1313,17 @@ pub(crate) fn take_late<P: 'static>(asks: impl Fn(&P) -> bool) -> Vec<P> {
         flavours: &[Forgetful],
         edits: &[Script {
             file: "join.lua",
-            from: "(begins or meta.inc ~= ARGV[8])",
-            to: "begins",
+            from: "settles == 0 and (begins or is_another) or is_another and rest ~= 1",
+            to: "settles == 0 and begins or is_another and settles > 0 and rest ~= 1",
+        }],
+    },
+    Bug {
+        name: "settling that a process ends which has heard of none in this incarnation",
+        flavours: &[Forgetful],
+        edits: &[Script {
+            file: "join.lua",
+            from: "or is_another and rest ~= 1 and",
+            to: "or rest ~= 1 and",
         }],
     },
     Bug {
@@ -1322,7 +1331,7 @@ pub(crate) fn take_late<P: 'static>(asks: impl Fn(&P) -> bool) -> Vec<P> {
         flavours: ANY,
         edits: &[Script {
             file: "join.lua",
-            from: "polled - ARGV[16] <= MINUTE",
+            from: "polled - ARGV[16] <= MINUTE - LATE",
             to: "true",
         }],
     },

@@ -120,20 +120,19 @@ if ARGV[6] ~= meta.inc and ARGV[6] ~= '' then raise('hold', now + ARGV[7]) end
 -- A process with another secret key has no say in what follows.
 if meta.kid ~= ARGV[1] and (ARGV[2] == '' or not meta.key) then return joined() end
 -- A filter settles while processes may run that do not insert into it: once its metadata were made, or when no process has
--- polled them for a minute. A caller that knows better has been there until then; not where others have polled for a minute since
--- it was told. Nor do data that went back know what began since. A swap ends settling (swap.lua).
-local MINUTE, WEEK = 60000, 604800000
+-- polled them for a minute. A caller that knows better has been there until then; not where others have polled for so long since
+-- it was told. It says so of an earlier incarnation: in this one all know the same. A swap ends settling (swap.lua).
+local MINUTE, LATE, WEEK = 60000, 5000, 604800000
 -- A moment that is still to come was written before the clock was set back.
 local polled = meta.polled <= now + 1000 and meta.polled or 0
-local rest, settles = tonumber(ARGV[13]), meta.settles
+local rest, settles, is_another = tonumber(ARGV[13]), meta.settles, meta.inc ~= ARGV[8]
 local begins = is_new or now - polled > MINUTE
 -- None settles for more than a week: the clock was set back.
-if settles > now + WEEK then settles, begins = 0, true end
-if rest and polled - ARGV[16] <= MINUTE then
-  -- Redis's clock may have jumped. A rest of 1 says that the time is over: it must not be moved behind a rebuild that goes on.
+if settles > now + WEEK + MINUTE then settles, begins = 0, true end
+if rest and polled - ARGV[16] <= MINUTE - LATE then
+  -- A rest of 1 says that the time is over: it must not be moved behind a rebuild that goes on.
   local ends = rest > 0 and now + rest or 0
-  if rest == 0 or settles == 0 and (begins or meta.inc ~= ARGV[8])
-    or settles > 0 and rest > 1 and math.abs(ends - settles) > 2000 then
+  if settles == 0 and (begins or is_another) or is_another and rest ~= 1 and math.abs(ends - settles) > 2000 then
     settles = ends
   end
 elseif begins and ARGV[12] ~= '0' then
@@ -141,7 +140,7 @@ elseif begins and ARGV[12] ~= '0' then
   settles = math.max(settles, now + ARGV[12])
 end
 if settles ~= meta.settles then set('settles', settles) end
-if now - polled > 5000 then set('polled', now) end
+if now - polled > LATE then set('polled', now) end
 -- Of two modes of one number the one that refuses nothing: its letter is behind `e`.
 local number = tonumber(ARGV[15])
 if ARGV[14] ~= '' and (number > meta.mode_at or number == meta.mode_at and ARGV[14] > (meta.mode or 'e')) then
