@@ -88,12 +88,11 @@ end
 redis.call('ZADD', KEYS[2], unpack(entries))
 redis.call('HSET', KEYS[1], 'last', number(last))
 -- What is old goes, or what is too much; the floor says up to which number, and is one of them itself.
-local reach, asked = tonumber(meta[3] or '0'), tonumber(ARGV[2])
-if asked > tonumber(meta[5] or '0') and meta[5] ~= '0' and meta[5] then redis.call('HSET', KEYS[1], 'heir', ARGV[2]) end
-if asked > reach then
-  redis.call('HSET', KEYS[1], 'reach', ARGV[2])
-  reach = asked
-end
+-- What the caller needs counts before its next poll (incarnation/join.lua).
+local reach, heir, asked = tonumber(meta[3] or '0'), tonumber(meta[5] or '0'), tonumber(ARGV[2])
+if asked > reach then redis.call('HSET', KEYS[1], 'reach', ARGV[2]) end
+if heir > 0 and asked > heir then redis.call('HSET', KEYS[1], 'heir', ARGV[2]) end
+reach = math.max(reach, asked)
 local old = redis.call('ZCOUNT', KEYS[2], '-inf', number(micros - reach * 1000))
 local drop = math.min(old, 512)
 local excess = redis.call('ZCARD', KEYS[2]) - ARGV[3]

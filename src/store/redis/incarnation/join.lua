@@ -33,8 +33,7 @@ for i, ours in pairs(observes and {} or {[1] = 'hash', [2] = 'zset', [5] = 'stri
 end
 local FIELDS, TEXTS = {'inc', 'run', 'kid', 'key', 'mode', 'last', 'began', 'since', 'live', 'epoch', 'asked', 'reach', 'heir',
   'polled', 'settles', 'mode_at', 'hold', 'unvouched'}, 5
-local MOST = {reach = 1e10, heir = 1e10}
-local meta, is_ours = {}, true
+local meta, is_ours, MOST = {}, true, {reach = 1e10, heir = 1e10}
 for i, value in ipairs(redis.call('HMGET', KEYS[1], unpack(FIELDS))) do
   if i > TEXTS then
     value = tonumber(string.match(value or '0', '^%d+$') or EXACT + 1)
@@ -103,8 +102,7 @@ if is_other then
   -- Numbers begin above all that were given before, wherever they are found. The record may lack what came before.
   local top = redis.call('ZREVRANGE', KEYS[2], 0, 0, 'WITHSCORES')
   local greatest = tonumber(top[2] or '0')
-  if greatest > EXACT then greatest = 0 end
-  local first = math.max(micros, 1 + math.max(meta.last, stamp, greatest, tonumber(ARGV[10])))
+  local first = math.max(micros, 1 + math.max(meta.last, stamp, greatest <= EXACT and greatest or 0, tonumber(ARGV[10])))
   set('inc', ARGV[3])
   set('run', ARGV[5])
   set('began', first)
