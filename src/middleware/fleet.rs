@@ -71,7 +71,7 @@ impl BloomGuard {
     /// insert them into this filter**: this is what the call states. See the guide's page [`fleet`](crate::guide::fleet).
     ///
     /// It waits for the longest transaction and handler that any process states, 15.5 minutes by default, for transactions of
-    /// those that are gone; rebuilds the filter; and then turns mode and filter in one step. The process that calls it needs
+    /// those that are gone, and 20 seconds at least where the filter is cut into shards; rebuilds the filter; and then turns mode and filter in one step. The process that calls it needs
     /// a [source](crate::Builder::rebuild). If the future is dropped before, all stays as it is: spawn it.
     ///
     /// # Errors

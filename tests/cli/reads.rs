@@ -113,7 +113,7 @@ async fn another_redis_process_is_not_trusted_and_nobody_polls() {
     let guard = guard_over(&redis.url(), &Table::with(0..1_000)).build().unwrap();
     live(&guard).await;
     drop(guard);
-    redis.run::<i64>(&["HSET", "bg:{users}:fleet", "polled", "1", "stated", "1"]);
+    redis.run::<i64>(&["HSET", "bg:{users}:fleet", "polled", "1"]);
     redis.run::<()>(&["SAVE"]);
     redis.restart();
     Ran::with(&["check", &redis.url(), "users", "7"]).is_as_kept("check_restarted");

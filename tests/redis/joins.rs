@@ -1,6 +1,6 @@
 //! Each rule by which a process joins the metadata holds by itself: who may say what of the fleet.
 
-use redis::Value;
+use redis::{RedisResult, Value};
 use support::redis_server::RedisServer;
 
 const META: &str = "bg:{users}:fleet";
@@ -18,12 +18,16 @@ const REACH: &str = "1000";
 /// What a process tells that joins.
 struct Caller {
     key_id: &'static str,
+    /// The incarnation that it knows.
+    known: &'static str,
     /// What it knows of settling, and when it was told.
     rest: &'static str,
     told: u64,
 }
 
-const NEWCOMER: Caller = Caller { key_id: KEY_ID, rest: "", told: 0 };
+const NEWCOMER: Caller = Caller { key_id: KEY_ID, known: "", rest: "", told: 0 };
+/// One that comes from a Redis before, where the filter had settled.
+const SETTLED: Caller = Caller { known: "before", rest: "0", ..NEWCOMER };
 
 struct Site(RedisServer);
 
@@ -32,7 +36,7 @@ impl Site {
     fn new() -> Self {
         let site = Self(RedisServer::start());
         site.set(&[("kid", KEY_ID), ("inc", "first"), ("run", "00000001"), ("since", "1")]);
-        site.set(&[("life", "1"), ("last", "5"), ("reach", REACH)]);
+        site.set(&[("began", "1"), ("last", "5"), ("reach", REACH)]);
         site
     }
 
@@ -61,27 +65,30 @@ impl Site {
     }
 
     fn join(&self, caller: &Caller) {
-        let Caller { key_id, rest, told } = caller;
+        assert_eq!(self.ask(caller, "sixteen bytes ok").unwrap().len(), 15);
+    }
+
+    fn ask(&self, caller: &Caller, incarnation: &str) -> RedisResult<Vec<Value>> {
+        let Caller { key_id, known, rest, told } = caller;
         let (settle, told) = (SETTLE.to_string(), told.to_string());
-        let known = ["first", "1", "5", ""];
+        let known = [known, "1", "5", ""];
         let mut command = redis::cmd("EVAL");
         command.arg(JOIN).arg(KEYS.len()).arg(&KEYS);
-        command.arg(*key_id).arg("").arg("sixteen bytes ok").arg(REACH).arg("00000001");
+        command.arg(*key_id).arg("").arg(incarnation).arg(REACH).arg("00000001");
         command.arg("").arg("2000").arg(&known).arg(settle).arg(*rest).arg("").arg("0").arg(told);
-        let reply: Vec<Value> = command.query(&mut self.0.connection()).unwrap();
-        assert_eq!(reply.len(), 15);
+        command.query(&mut self.0.connection())
     }
 }
 
 /// A process that was away may know only that an earlier filter had settled.
 #[test]
 fn who_was_away_while_others_looked_ends_no_settling() {
-    for (away, ends) in [(61_000, false), (55_000, true)] {
+    for (away, ends) in [(61_000, false), (54_000, true)] {
         let site = Site::new();
         let now = site.now();
         site.set_moment("polled", now);
         site.set_moment("settles", now + SETTLE);
-        site.join(&Caller { rest: "0", told: now - away, ..NEWCOMER });
+        site.join(&Caller { told: now - away, ..SETTLED });
         assert_eq!(site.get("settles") == 0, ends, "away for {away} ms");
     }
 }
@@ -92,30 +99,84 @@ fn who_was_told_when_anybody_last_was_still_knows_that_a_filter_has_settled() {
     let site = Site::new();
     let then = site.now() - HOUR;
     site.set_moment("polled", then);
-    site.join(&Caller { rest: "0", told: then - 1_000, ..NEWCOMER });
+    site.join(&Caller { told: then - 1_000, ..SETTLED });
     assert_eq!(site.get("settles"), 0);
 }
 
-/// As where Redis was away for some minutes, with or without its data after, and a process began meanwhile.
+/// What contradicts it was told to the metadata since.
 #[test]
-fn a_newcomer_that_joins_first_has_no_settled_filter_settle() {
-    for (was_there, told_before, later, settled) in [
-        (true, 1_000, 0, true),
-        (false, 1_000, 0, true),
-        (true, 2 * MINUTE, 0, false),
-        (true, 1_000, 2 * MINUTE, false),
-    ] {
+fn who_knows_this_incarnation_ends_and_shortens_no_settling() {
+    for rest in ["0", "1000"] {
+        let site = Site::new();
+        let now = site.now();
+        site.set_moment("polled", now);
+        site.set_moment("settles", now + SETTLE);
+        site.join(&Caller { known: "first", rest, told: now, ..NEWCOMER });
+        assert_eq!(site.get("settles"), now + SETTLE);
+    }
+}
+
+/// The data went back to before the filter began to settle anew; another process may have come before that knew nothing of it.
+#[test]
+fn who_knows_that_a_filter_settles_has_it_do_so_in_data_that_went_back() {
+    for (known, since, goes_on) in
+        [("before", 0, true), ("before", HOUR, true), ("first", HOUR, true), ("first", 0, false)]
+    {
+        for rest in ["1", "500000"] {
+            let site = Site::new();
+            let now = site.now();
+            site.set_moment("polled", now - since);
+            site.join(&Caller { known, rest, told: now, ..NEWCOMER });
+            let (ends, rest) = (site.get("settles"), rest.parse::<u64>().unwrap());
+            let is_told = (now + rest..=site.now() + rest).contains(&ends);
+            assert_eq!(if goes_on { is_told } else { ends != 0 }, goes_on, "{known}, {since}");
+        }
+    }
+}
+
+/// A process that has stated it before is gone, and an operator says so.
+#[test]
+fn the_longest_transaction_rises_and_its_heir_only_while_it_is_asked_for() {
+    for (reach, heir, then) in
+        [("500", "0", (1_000, 0)), ("5000", "1", (5_000, 1_000)), ("5000", "3000", (5_000, 3_000))]
+    {
+        let site = Site::new();
+        site.set(&[("reach", reach), ("heir", heir)]);
+        site.join(&NEWCOMER);
+        assert_eq!((site.get("reach"), site.get("heir")), then);
+    }
+}
+
+/// Nor does one fail where it finds a record of another type, which a process that joins would put aside.
+#[test]
+fn an_observer_writes_nothing() {
+    let site = Site::new();
+    site.set_moment("settles", site.now() + 30 * 24 * HOUR);
+    site.0.run::<i64>(&["SADD", KEYS[1], "mine"]);
+    let before = site.0.run::<Vec<String>>(&["HGETALL", META]);
+    assert_eq!(site.ask(&NEWCOMER, "").unwrap().len(), 15);
+    assert_eq!(site.0.run::<Vec<String>>(&["HGETALL", META]), before);
+    assert_eq!(site.0.keys(), [META, KEYS[1]]);
+    site.0.run::<i64>(&["DEL", META]);
+    assert!(site.ask(&NEWCOMER, "").unwrap_err().to_string().contains("no filter of this name"));
+    assert_eq!(site.0.keys(), [KEYS[1]]);
+}
+
+/// As where Redis came back without its data, and a process began meanwhile. Where it was away for long, and has its data still, who
+/// comes first decides.
+#[test]
+fn a_newcomer_that_joins_first_has_no_filter_settle_of_which_others_know_better() {
+    for (was_there, told_before, settled) in
+        [(false, 1_000, true), (false, 2 * MINUTE, false), (true, 5 * MINUTE, false)]
+    {
         let site = if was_there { Site::new() } else { Site(RedisServer::start()) };
-        let then = site.now() - 5 * MINUTE;
         if was_there {
-            site.set_moment("polled", then);
+            site.set_moment("polled", site.now() - 5 * MINUTE);
         }
         site.join(&NEWCOMER);
         assert!(site.get("settles") > site.now(), "it knows nothing");
-        site.set_moment("lapse", site.get("lapse") - later);
-        site.join(&Caller { rest: "0", told: then - told_before, ..NEWCOMER });
-        let what = "told before anybody last was, and comes later by ms";
-        assert_eq!(site.get("settles") == 0, settled, "{was_there}, {told_before} {what}: {later}");
+        site.join(&Caller { told: site.now() - told_before, ..SETTLED });
+        assert_eq!(site.get("settles") == 0, settled, "{was_there}, told {told_before} ms before");
     }
 }
 
@@ -135,27 +196,37 @@ fn who_knows_nothing_ends_no_settling_sooner() {
     }
 }
 
+/// As where a clock was years ahead, and a process goes on that knows for how long it is.
+#[test]
+fn no_filter_settles_for_more_than_a_week() {
+    for (caller, rest) in [(NEWCOMER, SETTLE), (Caller { rest: "500000", ..SETTLED }, 500_000)] {
+        let site = Site::new();
+        let now = site.now();
+        site.set_moment("polled", now);
+        site.set_moment("settles", now + 400 * 24 * HOUR);
+        site.join(&Caller { told: now, ..caller });
+        assert!((now + rest..=site.now() + rest).contains(&site.get("settles")), "{rest}");
+    }
+}
+
 #[test]
 fn a_moment_from_before_the_clock_was_set_back_says_that_nobody_looked() {
-    for field in ["polled", "stated"] {
-        let site = Site::new();
-        site.set_moment(field, site.now() + HOUR);
-        site.join(&NEWCOMER);
-        assert!(site.get("settles") > site.now(), "{field}: it settles");
-        assert!(site.is_now(site.get(field)), "{field} is told anew");
-    }
+    let site = Site::new();
+    site.set_moment("polled", site.now() + HOUR);
+    site.join(&NEWCOMER);
+    assert!(site.get("settles") > site.now(), "it settles");
+    assert!(site.is_now(site.get("polled")), "it is told anew");
 }
 
 #[test]
 fn a_process_with_another_secret_key_has_no_say() {
     let site = Site::new();
     let before = site.now() - HOUR;
-    for field in ["polled", "stated"] {
+    for field in ["polled", "settles"] {
         site.set_moment(field, before);
     }
-    site.set_moment("settles", before);
-    site.join(&Caller { key_id: "0000002b", rest: "0", told: site.now() });
-    for field in ["polled", "stated", "settles"] {
+    site.join(&Caller { key_id: "0000002b", told: site.now(), ..SETTLED });
+    for field in ["polled", "settles"] {
         assert_eq!(site.get(field), before, "{field}");
     }
 }

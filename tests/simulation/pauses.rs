@@ -45,6 +45,11 @@ fn until(process: usize) -> Option<Instant> {
     pause.map(|(_, until)| until).filter(|until| *until > Instant::now())
 }
 
+/// Whether a process stands still, and goes on doing so for longer than this.
+pub(crate) fn lasts(process: usize, time: Duration) -> bool {
+    until(process).is_some_and(|until| until > Instant::now() + time)
+}
+
 /// Whether a process has stood still since a moment.
 pub(crate) fn since(process: usize, moment: Instant) -> bool {
     let pause = PAUSES.with_borrow(|pauses| pauses.get(&process).copied());

@@ -125,7 +125,7 @@ pub(crate) enum What {
     Step {
         instance: usize,
     },
-    /// All processes end, and begin anew after so long.
+    /// All processes end, and begin anew after so long; but the first goes on if it stands still for longer.
     Gone {
         for_ms: u64,
     },

@@ -250,12 +250,13 @@ impl World {
         }
     }
 
-    /// All processes are gone for longer than a filter is remembered, and rows come meanwhile.
+    /// All processes are gone for longer than a filter is remembered, and rows come meanwhile. The first may stand still instead.
     async fn be_gone(&mut self, for_ms: u64) {
         if mishaps::forgot_lately() || !fleet::may_begin_anew() {
             return;
         }
-        self.instances.clear();
+        let stays = usize::from(pauses::lasts(0, ms(for_ms)));
+        self.instances.truncate(stays);
         let gone = Instant::now();
         sleep(ms(for_ms)).await;
         if self.config.settle > 0 {
@@ -267,7 +268,7 @@ impl World {
         }
         fleet::came_back();
         let config = &self.config;
-        self.instances = (0..config.instances).map(|n| Instance::start(config, n)).collect();
+        self.instances.extend((stays..config.instances).map(|n| Instance::start(config, n)));
         self.began += gone.elapsed();
     }
 

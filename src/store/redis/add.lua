@@ -14,7 +14,7 @@
 -- ARGV[11] how long scans wait for the next call of this replay, ms; '' if this is no replay
 -- Returns {'OK', the last of their numbers}; {'OTHER'} where this is another incarnation; or {'STALE', the fields of
 -- view.lua} when a filter is another than the caller computed bits for. Then nothing was inserted.
-local meta = redis.call('HMGET', KEYS[1], 'inc', 'last', 'reach', 'hold')
+local meta = redis.call('HMGET', KEYS[1], 'inc', 'last', 'reach', 'hold', 'heir')
 if meta[1] ~= ARGV[1] then return {'OTHER'} end
 local before = tonumber(meta[2] or '0')
 local time = redis.call('TIME')
@@ -88,7 +88,11 @@ end
 redis.call('ZADD', KEYS[2], unpack(entries))
 redis.call('HSET', KEYS[1], 'last', number(last))
 -- What is old goes, or what is too much; the floor says up to which number, and is one of them itself.
-local reach = math.max(ARGV[2], tonumber(meta[3] or '0'))
+-- What the caller needs counts before its next poll (incarnation/join.lua).
+local reach, heir, asked = tonumber(meta[3] or '0'), tonumber(meta[5] or '0'), tonumber(ARGV[2])
+if asked > reach then redis.call('HSET', KEYS[1], 'reach', ARGV[2]) end
+if heir > 0 and asked > heir then redis.call('HSET', KEYS[1], 'heir', ARGV[2]) end
+reach = math.max(reach, asked)
 local old = redis.call('ZCOUNT', KEYS[2], '-inf', number(micros - reach * 1000))
 local drop = math.min(old, 512)
 local excess = redis.call('ZCARD', KEYS[2]) - ARGV[3]

@@ -11,12 +11,16 @@
 -- Returns {'OK', the mode's number}; {'OVERTAKEN'} where another has changed the mode, the metadata are others, or an older
 -- filter is live; {'KEY'} when the caller's key is not this filter's. Nothing was changed then.
 if redis.call('HGET', KEYS[1], 'kid') ~= ARGV[1] then return {'KEY'} end
-local meta = redis.call('HMGET', KEYS[1], 'inc', 'mode_at', 'live')
+local meta = redis.call('HMGET', KEYS[1], 'inc', 'mode_at', 'live', 'heir')
 if ARGV[5] ~= '' and meta[1] ~= ARGV[5] then return {'OVERTAKEN'} end
 if ARGV[3] ~= '' and (meta[2] or '0') ~= ARGV[3] then return {'OVERTAKEN'} end
 if ARGV[4] ~= '' and tonumber(meta[3] or '0') <= tonumber(ARGV[4]) then return {'OVERTAKEN'} end
 if ARGV[7] == '1' then return {'OK', meta[2] or '0'} end
-if ARGV[4] ~= '' then redis.call('HSET', KEYS[1], 'settles', '0') end
+if ARGV[4] ~= '' then
+  -- The caller has waited for the longest transaction of before, and each process has said since what it needs.
+  if tonumber(meta[4] or '0') > 1 then redis.call('HSET', KEYS[1], 'reach', meta[4], 'heir', '0') end
+  redis.call('HSET', KEYS[1], 'settles', '0')
+end
 local time = redis.call('TIME')
 if ARGV[6] == '1' then
   -- Where the clock was set back, tokens are ahead of it. A rebuild that is under way has begun too early.

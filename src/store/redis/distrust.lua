@@ -15,14 +15,10 @@ if redis.call('TYPE', KEYS[1]).ok ~= 'string'
 end
 if ARGV[5] ~= '' then
   if redis.call('GETRANGE', KEYS[1], ARGV[4], ARGV[4]) ~= ARGV[7] then return {0} end
-  local meta = redis.call('HMGET', KEYS[2], 'rebuilt', 'lacked')
-  if meta[1] == ARGV[5] then
-    local of, lacked = string.match(meta[2] or '', '^(%d+) (.*)$')
-    if of ~= ARGV[5] then
-      redis.call('HSET', KEYS[2], 'lacked', ARGV[5] .. ' ' .. ARGV[6])
-      return {0}
-    end
-    if lacked == ARGV[6] then return {0} end
+  local rebuilt, lacked = string.match(redis.call('HGET', KEYS[2], 'rebuilt') or '', '^(%d+) ?(.*)$')
+  if rebuilt == ARGV[5] then
+    if lacked == '' then redis.call('HSET', KEYS[2], 'rebuilt', rebuilt .. ' ' .. ARGV[6]) end
+    if lacked == '' or lacked == ARGV[6] then return {0} end
     redis.call('SETRANGE', KEYS[1], ARGV[4], ARGV[8])
     return {2, lacked}
   end

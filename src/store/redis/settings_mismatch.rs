@@ -64,7 +64,7 @@ impl SettingsMismatchLog {
             ?own,
             other = ?longest,
             "longest_transaction and handler_time together differ from what another process states, or one before: \
-             the longest counts for all. Give all processes the same"
+             the longest counts for all, until enforce_everywhere is called. Give all processes the same"
         );
     }
 }

@@ -10,6 +10,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::connection::{Connection, NodeSession, RedisNode};
 use super::copy::Copies;
+use super::fleet::HOLDS;
 use super::incarnation::known_shard::KnownShard;
 use super::keys::Keys;
 use super::view::View;
@@ -23,6 +24,9 @@ use crate::store::{Condition, FleetView, Live, SeenMetadata, Survey};
 use crate::verdict::Doubt;
 
 pub(super) static VIEW: Script = Script::new("view.lua", include_str!("view.lua"));
+
+/// Within what time each process polls each of many shards (`join_all.rs`).
+const ALL_POLL: Duration = Duration::from_secs(20);
 
 /// How long a survey may take.
 const SURVEY: Duration = Duration::from_secs(1);
@@ -156,18 +160,19 @@ impl Shard {
         connection: &Connection,
         deadline: Duration,
     ) -> Result<View, StoreError> {
-        self.read_view_and_fleet(connection, deadline).await.map(|(view, ..)| view)
+        self.read_view_and_fleet(connection, deadline, &[]).await.map(|(view, ..)| view)
     }
 
-    /// Reads that, how the fleet stands, and what rebuilds have been.
+    /// Reads that, how the fleet stands, and what rebuilds have been. The arguments are the script's.
     pub(crate) async fn read_view_and_fleet(
         &self,
         connection: &Connection,
         deadline: Duration,
+        args: &[&[u8]],
     ) -> Result<(View, FleetView, Rebuilds), StoreError> {
         let Keys { bits, next, meta, lock, .. } = &self.known.keys;
         let keys = [bits, next, meta, lock].map(String::as_str);
-        let reply = connection.script(&VIEW, &keys, &[], deadline).await?;
+        let reply = connection.script(&VIEW, &keys, args, deadline).await?;
         let [view @ .., incarnation, number, reach, asked, token, leased] = reply.fields::<14>()?;
         let view = View::read(view)?;
         let rebuilds = Rebuilds {
@@ -177,13 +182,14 @@ impl Shard {
         };
         // The record reaches back for twice the longest transaction, and farther.
         let longest = Duration::from_millis(reach.count()? / 2);
+        let polled = if self.of > 1 { ALL_POLL } else { HOLDS };
         let fleet = FleetView {
             metadata: vec![SeenMetadata {
                 incarnation: incarnation.bytes()?,
                 mode_number: number.int()?,
                 now_us: view.now_us,
             }],
-            longest_transaction: longest.max(self.known.settings.longest_transaction),
+            longest_transaction: longest.max(self.known.settings.longest_transaction).max(polled),
         };
         Ok((view, fleet, rebuilds))
     }
@@ -197,26 +203,24 @@ impl Shard {
         Err(StoreError::unfit(&self.known.keys.bits, &reason))
     }
 
+    /// Asks how the fleet stands, before a change. What processes ask for from now on counts when it is made.
     pub(crate) async fn view_fleet(&self) -> Result<FleetView, StoreError> {
         let connection = self.connected(Purpose::Rebuilds, SURVEY).await?;
-        self.read_view_and_fleet(&connection, SURVEY).await.map(|(_, fleet, _)| fleet)
+        self.read_view_and_fleet(&connection, SURVEY, &[b"1"]).await.map(|(_, fleet, _)| fleet)
     }
 
     /// Asks how the filter stands, and lets checks know what was found.
     pub(crate) async fn survey(&self) -> Result<Survey, StoreError> {
         let connection = self.connected(Purpose::Rebuilds, SURVEY).await?;
         let (view, _, Rebuilds { asked_us, .. }) =
-            self.read_view_and_fleet(&connection, SURVEY).await?;
+            self.read_view_and_fleet(&connection, SURVEY, &[]).await?;
         let live = self.live_in(&view, &connection).and_then(|header| trusted(header, &connection));
         let live = live.and_then(|header| {
             self.adopt(&header, &connection.identity.incarnation).map(|_| header)
         });
-        match &live {
-            Ok(_) => {}
-            Err(doubt) => {
-                self.note_doubt(*doubt);
-                self.filter.store(None);
-            }
+        if let Err(doubt) = live {
+            self.note_doubt(doubt);
+            self.filter.store(None);
         }
         // It answers nothing, and is as due as one that does.
         let live = match live {

@@ -1,9 +1,9 @@
 //! A fleet that changes: its mode, programs that do not insert, and the Redis that its name leads to.
 
-use super::{CONFIG, DRAWN_UP, create, plan};
+use super::{CONFIG, DRAWN_UP, PROCESS, create, plan};
 use crate::Mode;
 use crate::net::{Effect, Trap};
-use crate::plan::{Ask, Mishap, Plan, What};
+use crate::plan::{Ask, Config, Mishap, Old, Plan, Process, What};
 
 /// Not among the first rows.
 const ID: u64 = 8;
@@ -93,4 +93,47 @@ pub(super) fn name_leads_back() -> Plan {
         (13_200, check(1)),
     ];
     plan(DRAWN_UP + 16, CONFIG, operations)
+}
+
+/// All processes were gone for longer than a filter is remembered, so that it settles anew. Then Redis fails over, and has the data
+/// of before. A program that does not insert creates a row when the next filter is live. One process may have stood still instead
+/// of being gone, and knows only that the filter had settled: `first` is who then comes first to the Redis that took over.
+pub(super) fn settles_as_data_go_back(first: Option<usize>) -> Plan {
+    const GONE: u64 = 100_000;
+    const BACK: u64 = 16_100;
+    // Not among the rows that came meanwhile.
+    const ID: u64 = 26;
+    let mut operations = vec![(BACK - 100, What::Redis(Mishap::Dump))];
+    if first.is_some() {
+        operations.push((BACK - 50, What::Pause { instance: 0, for_ms: GONE + 1500 }));
+    }
+    operations.extend([
+        (BACK, What::Gone { for_ms: GONE }),
+        (BACK + 1000, What::Redis(Mishap::FailOver { from_dump: true, old: Old::Ends })),
+    ]);
+    if first == Some(0) {
+        operations.push((BACK + 1010, What::CutOff { instance: 1, for_ms: 1500 }));
+    }
+    operations.push((BACK + 5200, What::Stranger { id: ID, hold: 0 }));
+    let asked = (BACK + 5300..BACK + 7000).step_by(100);
+    operations.extend(asked.map(|at| (at, What::Check { instance: 1, id: ID })));
+    let seed = DRAWN_UP + first.map_or(45, |first| 46 + first as u64);
+    plan(seed, Config { settle: 12_000, ..CONFIG }, operations)
+}
+
+/// An operator's step sets the longest transaction down, and another process has longer ones than the caller: one is open, and
+/// its process is cut off. The record drops its insert, if nobody knows better, and the next rebuild lacks it.
+pub(super) fn longer_transactions_as_a_step_ends() -> Plan {
+    const ENDS: u64 = 12_200;
+    let short = Process { longest_transaction: 1000, ..PROCESS };
+    let processes = [Process { longest_transaction: 8000, ..short }, short, short, short];
+    let operations = [
+        (3000, What::Step { instance: 1 }),
+        (ENDS - 6300, create(0, ID, 0, 7900)),
+        (ENDS - 250, What::CutOff { instance: 0, for_ms: 3000 }),
+        (ENDS + 300, create(1, ID + 1, 0, 1)),
+        (ENDS + 350, What::Rebuild { instance: 1, accepting_loss: false, short: false }),
+        (ENDS + 1700, check(1)),
+    ];
+    plan(DRAWN_UP + 44, Config { processes, ..CONFIG }, operations)
 }

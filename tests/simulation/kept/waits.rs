@@ -45,28 +45,25 @@ fn sorted(seed: u64, config: Config, mut operations: Vec<(u64, What)>) -> Plan {
 
 /// Redis works for a few moments only, and stands still in between.
 pub(super) fn works_for_moments() -> Plan {
-    let still = || What::Redis(Mishap::StandStill(900));
-    let mut operations = lost(9250, 9300);
-    operations.extend([(WORKS + 100, still()), (WORKS + 1100, still())]);
-    operations.extend(asked(9260, 9500));
-    sorted(DRAWN_UP + 5, config(50), operations)
+    let still = || What::Redis(Mishap::StandStill(700));
+    let mut operations = lost(9250, 9750);
+    operations.extend([(WORKS + 100, still()), (WORKS + 1000, still())]);
+    operations.extend(asked(9420, 9740));
+    sorted(DRAWN_UP + 5, config(20), operations)
 }
 
 /// Redis has worked for long enough, and the row's process has begun to say its insert again. Then Redis stands still
-/// for longer than a scan waits for that; the question whether it may begin is on its way meanwhile.
+/// for longer than scans wait for that.
 pub(super) fn stands_still_in_a_replay() -> Plan {
-    let trap = |on, instance, effect, times| {
-        What::Trap(Trap { on, instance: Some(instance), effect, times })
-    };
-    let mut operations = lost(12_400, 7600);
+    let trap = Trap { on: AGAIN, instance: Some(ONE), effect: Effect::LoseRequest, times: 6 };
+    let mut operations = lost(12_900, 8200);
     operations.extend([
-        (WORKS, trap(AGAIN, ONE, Effect::LoseRequest, 6)),
-        (9140, trap("wait.lua", OTHER, Effect::DelayRequest(100), 1)),
+        (WORKS, What::Trap(trap)),
         (9200, What::Redis(Mishap::StandStill(2600))),
-        (9200, What::CutOff { instance: ONE, for_ms: 3300 }),
+        (9200, What::CutOff { instance: ONE, for_ms: 4100 }),
     ]);
-    operations.extend(asked(12_410, 13_000));
-    sorted(DRAWN_UP + 6, config(80), operations)
+    operations.extend(asked(12_950, 13_250));
+    sorted(DRAWN_UP + 6, config(20), operations)
 }
 
 /// A replay takes many calls, each of them slow, and in all longer than swaps wait for the next one.

@@ -248,7 +248,7 @@ pub(crate) const BUGS: &[Bug] = &[
         flavours: &[Forgetful],
         edits: &[Source {
             file: "store/redis/incarnation/seen.rs",
-            from: "before.is_some_and(|met| age > met.clock.age() + SLACK)",
+            from: "is_next && age > met.clock.age() + SLACK",
             to: "false",
         }],
     },
@@ -290,17 +290,12 @@ pub(crate) const BUGS: &[Bug] = &[
             },
             Script {
                 file: "join.lua",
-                from: "  spoil()\n  -- A rebuild of an earlier",
-                to: "  -- A rebuild of an earlier",
+                from: "if is_filter and is_other or is_live and stamp ~= meta.last then",
+                to: "if false then",
             },
             Script {
                 file: "join.lua",
-                from: "if is_live and number ~= get('last') then spoil() end",
-                to: "",
-            },
-            Script {
-                file: "join.lua",
-                from: "  raise('live', micros)\n",
+                from: "    raise('live', micros)\n",
                 to: "",
             },
             Script {
@@ -407,13 +402,13 @@ pub(crate) const BUGS: &[Bug] = &[
         edits: &[
             Script {
                 file: "wait.lua",
-                from: "if worked < grace then return 'HELD' end",
-                to: "",
+                from: "(ARGV[3] == '1' or meta[2] == ARGV[1])",
+                to: "true",
             },
             Script {
                 file: "wait.lua",
-                from: "hold > now and 'HELD' or 'OK'",
-                to: "'OK'",
+                from: "hold <= now",
+                to: "true",
             },
         ],
     },
@@ -444,33 +439,36 @@ pub(crate) const BUGS: &[Bug] = &[
         edits: &[
             Script {
                 file: "wait.lua",
-                from: "if worked < grace then return 'HELD' end",
-                to: "",
+                from: "(ARGV[3] == '1' or meta[2] == ARGV[1])",
+                to: "true",
             },
         ],
     },
     Bug {
         name: "a wait while Redis stands still",
         flavours: &[Forgetful, Evicting],
-        edits: &[Script { file: "wait.lua", from: "math.min(now - last, LOOK)", to: "now - last" }],
+        edits: &[Raw {
+            file: "store/redis/rebuild/recent.rs",
+            from: "(answered, last) = (answered + 1, asked);",
+            to: "let passed = (asked - last).as_millis() as u32 / 100;
+                    (answered, last) = (answered + if SEEDED { passed.max(1) } else { 1 }, asked);",
+        }],
     },
     Bug {
         name: "a wait that goes on after Redis stood still",
         flavours: &[Forgetful, Evicting],
-        edits: &[
-            Script {
-                file: "wait.lua",
-                from: " or now - last > grace / 2 then",
-                to: " then",
-            },
-        ],
+        edits: &[Source {
+            file: "store/redis/rebuild/recent.rs",
+            from: "asked - last > GRACE / 2",
+            to: "false",
+        }],
     },
     Bug {
         name: "a swap that waits for no process that has only come",
         flavours: &[Forgetful],
         edits: &[Script {
             file: "join.lua",
-            from: "if ARGV[6] ~= incarnation and ARGV[6] ~= '' then raise('hold', now + ARGV[7]) end",
+            from: "if ARGV[6] ~= meta.inc and ARGV[6] ~= '' then raise('hold', now + ARGV[7]) end",
             to: "",
         }],
     },
@@ -529,12 +527,12 @@ pub(crate) const BUGS: &[Bug] = &[
         edits: &[
             Script {
                 file: "join.lua",
-                from: "known and get('last') < tonumber(ARGV[10])",
+                from: "is_known and meta.last < tonumber(ARGV[10])",
                 to: "false",
             },
             Script {
                 file: "join.lua",
-                from: "get('life') < tonumber(ARGV[9])",
+                from: "meta.began < tonumber(ARGV[9])",
                 to: "false",
             },
         ],
@@ -550,8 +548,8 @@ pub(crate) const BUGS: &[Bug] = &[
             },
             Script {
                 file: "join.lua",
-                from: "if is_live and number ~= get('last') then spoil() end",
-                to: "",
+                from: "if is_filter and is_other or is_live and stamp ~= meta.last then",
+                to: "if is_filter and is_other then",
             },
             Source {
                 file: BATCH,
@@ -566,7 +564,7 @@ pub(crate) const BUGS: &[Bug] = &[
         edits: &[
             Script {
                 file: "join.lua",
-                from: "known and ARGV[11] == '1'",
+                from: "is_known and ARGV[11] == '1'",
                 to: "false",
             },
             Source {
@@ -1261,8 +1259,8 @@ pub(crate) fn take_late<P: 'static>(asks: impl Fn(&P) -> bool) -> Vec<P> {
         flavours: ANY,
         edits: &[Script {
             file: "join.lua",
-            from: "elseif fresh or now - looked > 60000 then",
-            to: "elseif fresh then",
+            from: "is_new or now - polled > MINUTE",
+            to: "is_new",
         }],
     },
     Bug {
@@ -1270,9 +1268,50 @@ pub(crate) fn take_late<P: 'static>(asks: impl Fn(&P) -> bool) -> Vec<P> {
         flavours: ANY,
         edits: &[Script {
             file: "join.lua",
-            from: "elseif fresh or now - looked > 60000 then",
-            to: "elseif now - looked > 60000 and not fresh then",
+            from: "is_new or now - polled > MINUTE",
+            to: "not is_new and now - polled > MINUTE",
         }],
+    },
+    Bug {
+        name: "settling that data have lost which went back to before it",
+        flavours: &[Forgetful],
+        edits: &[Script {
+            file: "join.lua",
+            from: "settles == 0 and (begins or is_another) or is_another and rest ~= 1",
+            to: "is_new or is_another and settles > 0 and rest ~= 1",
+        }],
+    },
+    Bug {
+        name: "settling that a process ends which knew of none in the data that went back",
+        flavours: &[Forgetful],
+        edits: &[Script {
+            file: "join.lua",
+            from: "settles == 0 and (begins or is_another) or is_another and rest ~= 1",
+            to: "settles == 0 and begins or is_another and settles > 0 and rest ~= 1",
+        }],
+    },
+    Bug {
+        name: "settling that a process ends which has heard of none in this incarnation",
+        flavours: &[Forgetful],
+        edits: &[Script {
+            file: "join.lua",
+            from: "or is_another and rest ~= 1 and",
+            to: "or rest ~= 1 and",
+        }],
+    },
+    Bug {
+        name: "what a process knew that stood still taken for true of settling",
+        flavours: ANY,
+        edits: &[Script {
+            file: "join.lua",
+            from: "polled - ARGV[16] <= MINUTE - LATE",
+            to: "true",
+        }],
+    },
+    Bug {
+        name: "the longest transaction set down to what was asked for last",
+        flavours: ANY,
+        edits: &[Script { file: "join.lua", from: "raise('heir', ", to: "set('heir', " }],
     },
     Bug {
         name: "a mode that a Redis has lost and no process tells it",
@@ -1651,8 +1690,8 @@ pub(crate) fn take_late<P: 'static>(asks: impl Fn(&P) -> bool) -> Vec<P> {
         edits: &[
             Script {
                 file: "join.lua",
-                from: "if fresh or meta.run ~= ARGV[5] then",
-                to: "if fresh then",
+                from: "is_new or meta.run ~= ARGV[5]",
+                to: "is_new",
             },
         ],
     },

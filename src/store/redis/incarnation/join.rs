@@ -29,7 +29,6 @@ use crate::store::redis::keys::Keys;
 use crate::verdict::Doubt;
 
 static JOIN: Script = Script::new("join.lua", include_str!("join.lua"));
-static OBSERVE: Script = Script::new("observe.lua", include_str!("observe.lua"));
 /// For Redis 7 and later, which know the flag. A process that cannot join could insert nothing.
 static JOIN_DESPITE_OOM: Script =
     Script::new("join.lua", concat!("#!lua flags=allow-oom\n", include_str!("join.lua")));
@@ -148,8 +147,7 @@ impl KnownShard {
         occasion: Occasion,
     ) -> Result<Reply, StoreError> {
         let join = match process.major {
-            _ if self.settings.observes => &OBSERVE,
-            7.. => &JOIN_DESPITE_OOM,
+            7.. if !self.settings.observes => &JOIN_DESPITE_OOM,
             _ => &JOIN,
         };
         let Keys { meta, recent, bits, next, lock, .. } = &self.keys;
@@ -185,7 +183,11 @@ impl KnownShard {
             } else {
                 offered.as_bytes().to_vec()
             },
-            random::bytes::<16>().map_err(StoreError::no_random)?.to_vec(),
+            if self.settings.observes {
+                Vec::new()
+            } else {
+                random::bytes::<16>().map_err(StoreError::no_random)?.to_vec()
+            },
             self.settings.record_life().as_millis().to_string().into_bytes(),
             hex(process.run).into_bytes(),
             held_by,

@@ -12,9 +12,6 @@ use crate::store::FleetChange;
 use crate::store::link::reply::{Reply, odd};
 use crate::store::redis::fleet::Fleet;
 
-/// How much later than another reply one can have been written that comes before it, ms.
-const LATE_MS: i64 = 3_000;
-
 /// The newest that this process has read of one shard's metadata.
 pub(crate) struct KnownFleet {
     of_all: Arc<FleetOfAll>,
@@ -123,56 +120,23 @@ impl KnownFleet {
             Mode::from_letter(&mode).ok_or_else(|| odd("join.lua", format!("mode {mode:?}")))?;
         let read = Fleet::read(settles.int()?, now_ms, sent);
         self.of_all.note(mode, number.int()?);
-        let mut newest = self.newest.lock();
-        let known = newest.unwrap_or(read);
-        // What has settled stays so: another connection may have read it a moment before, by both clocks. This machine's stands
-        // still while it is suspended.
-        let is_late = known.holds() && read.told_ms - known.told_ms <= LATE_MS;
-        let settling = read.settling.filter(|_| known.settling.is_some() || !is_late);
-        let settled_before = newest.is_none_or(|before| before.settling.is_none());
-        if settled_before != settling.is_none() {
+        let before = self.newest.lock().replace(read);
+        let settled_before = before.is_none_or(|before| before.settling.is_none());
+        if settled_before != read.settling.is_none() {
             self.of_all.settles(settled_before);
         }
-        *newest = Some(Fleet { settling, ..read });
         Ok(read)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
-    use ::redis::Value;
-
     use super::*;
-
-    fn one(of_all: &Arc<FleetOfAll>) -> KnownFleet {
-        KnownFleet::new(Arc::clone(of_all))
-    }
-
-    fn read(known: &KnownFleet, settles: i64, now_ms: i64) -> String {
-        let text = |text: &str| Reply::new("join.lua", Value::BulkString(text.into()));
-        let fields = [text(&settles.to_string()), text("e"), text("0")];
-        known.read(fields, now_ms, Instant::now()).unwrap();
-        known.offer().settling
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn what_has_settled_stays_so_for_a_reply_that_is_late_and_not_for_a_process_that_was_away()
-     {
-        let known = one(&Arc::new(FleetOfAll::new("users")));
-        assert_eq!(read(&known, 0, 5_000), "0");
-        assert_eq!(read(&known, 7_000, 5_000), "0", "the reply is late");
-        assert_eq!(read(&known, 67_000, 65_000), "2000", "this machine was suspended");
-        assert_eq!(read(&known, 0, 65_000), "0");
-        tokio::time::advance(Duration::from_secs(60)).await;
-        assert_eq!(read(&known, 67_000, 65_000), "2000", "it settles anew");
-    }
 
     #[test]
     fn a_mode_that_one_shard_tells_of_is_told_to_all() {
         let of_all = Arc::new(FleetOfAll::new("users"));
-        let shards = [0, 1].map(|_| one(&of_all));
+        let shards = [0, 1].map(|_| KnownFleet::new(Arc::clone(&of_all)));
         shards[0].changed(&FleetChange::Mode(Mode::Off), 7);
         let Offer { mode, number, .. } = shards[1].offer();
         assert_eq!((mode.as_str(), number, of_all.mode().get()), ("o", 7, Mode::Off));

@@ -118,7 +118,7 @@ impl Due {
     /// Looks at a shard; nothing where another process has its lease.
     async fn look(shard: &Arc<Shard>) -> Result<Option<Self>, StoreError> {
         let connection = shard.connected(Purpose::Rebuilds, CALL).await?;
-        let (view, _, rebuilds) = shard.read_view_and_fleet(&connection, CALL).await?;
+        let (view, _, rebuilds) = shard.read_view_and_fleet(&connection, CALL, &[]).await?;
         shard.understood(&view)?;
         let shard = Arc::clone(shard);
         Ok((!rebuilds.is_leased).then_some(Self { shard, view, rebuilds }))

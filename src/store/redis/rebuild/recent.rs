@@ -54,14 +54,24 @@ impl ShardBuild {
     async fn wait_for_replays(&self) -> Result<(), StoreError> {
         let grace = GRACE.as_millis().to_string();
         let keys = [self.shard.known.keys.meta.as_str()];
-        let args = [&self.incarnation, grace.as_bytes()];
+        // How often Redis has answered without a gap, and when that was asked which it answered last.
+        let (mut answered, mut last) = (0, Instant::now());
         loop {
-            match self.same_redis().await?.script(&WAIT, &keys, &args, DEADLINE).await {
+            let redis = self.same_redis().await?;
+            let asked = Instant::now();
+            // A replay that was interrupted for so long has the whole time once more.
+            if asked - last > GRACE / 2 {
+                answered = 0;
+            }
+            let worked: &[u8] = if EVERY * answered >= GRACE { b"1" } else { b"" };
+            let args = [&self.incarnation, grace.as_bytes(), worked];
+            match redis.script(&WAIT, &keys, &args, DEADLINE).await {
                 Ok(answer) => {
                     let answer = answer.text()?;
                     if answer != "HELD" {
                         return outcome("the scan", &answer);
                     }
+                    (answered, last) = (answered + 1, asked);
                 }
                 // The next connection may do better.
                 Err(error @ StoreError::NoAnswer { .. }) => tracing::debug!(%error, "no answer"),
