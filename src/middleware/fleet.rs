@@ -70,9 +70,10 @@ impl BloomGuard {
     /// To be called by an operator, not by start-up code, **once the last process is gone that creates records and does not
     /// insert them into this filter**: this is what the call states. See the guide's page [`fleet`](crate::guide::fleet).
     ///
-    /// It waits for the longest transaction and handler that any process states, 15.5 minutes by default, for transactions of
-    /// those that are gone, and 20 seconds at least where the filter is cut into shards; rebuilds the filter; and then turns mode and filter in one step. The process that calls it needs
-    /// a [source](crate::Builder::rebuild). If the future is dropped before, all stays as it is: spawn it.
+    /// It waits for the longest transaction and handler that any process has stated since the last such call, 15.5 minutes by default,
+    /// for transactions of those that are gone, and 20 seconds at least where the filter is cut into shards; rebuilds the filter; and
+    /// then turns mode and filter in one step. The process that calls it needs a [source](crate::Builder::rebuild). If the future is
+    /// dropped before, no process acts otherwise than before: spawn it.
     ///
     /// # Errors
     ///

@@ -111,7 +111,7 @@ pub(crate) enum FleetChange {
 pub(crate) struct FleetView {
     /// What those of each shard say.
     pub(crate) metadata: Vec<SeenMetadata>,
-    /// The longest transaction that any process states.
+    /// The longest transaction that any process has stated.
     pub(crate) longest_transaction: Duration,
 }
 

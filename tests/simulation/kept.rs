@@ -70,6 +70,7 @@ fn drawn_up() -> Vec<Plan> {
         fleet::settles_as_data_go_back(None),
         fleet::settles_as_data_go_back(Some(0)),
         fleet::settles_as_data_go_back(Some(1)),
+        fleet::settles_as_the_clock_is_set_forward(),
         fleet::longer_transactions_as_a_step_ends(),
         copies::asked_in_vain(),
         copies::read_from_another_redis(),

@@ -121,6 +121,18 @@ pub(super) fn settles_as_data_go_back(first: Option<usize>) -> Plan {
     plan(seed, Config { settle: 12_000, ..CONFIG }, operations)
 }
 
+/// Redis's clock is set forward while a filter settles, so that the moment until which it does seems to be over. The next filter is
+/// live at once, and a program that does not insert creates a row.
+pub(super) fn settles_as_the_clock_is_set_forward() -> Plan {
+    let mut operations = vec![
+        (500, What::Redis(Mishap::Clock(600_000))),
+        (4600, What::Stranger { id: ID, hold: 0 }),
+    ];
+    let asked = (4700..7000).step_by(100);
+    operations.extend(asked.map(|at| (at, What::Check { instance: 1, id: ID })));
+    plan(DRAWN_UP + 48, Config { settle: 12_000, ..CONFIG }, operations)
+}
+
 /// An operator's step sets the longest transaction down, and another process has longer ones than the caller: one is open, and
 /// its process is cut off. The record drops its insert, if nobody knows better, and the next rebuild lacks it.
 pub(super) fn longer_transactions_as_a_step_ends() -> Plan {

@@ -1249,7 +1249,7 @@ pub(crate) fn take_late<P: 'static>(asks: impl Fn(&P) -> bool) -> Vec<P> {
         edits: &[
             Script {
                 file: "swap.lua",
-                from: "settles > 0 and tonumber(ARGV[6]) > settles",
+                from: "settles > 0 and tonumber(ARGV[6]) >= settles",
                 to: "settles > 0",
             },
         ],
@@ -1288,6 +1288,15 @@ pub(crate) fn take_late<P: 'static>(asks: impl Fn(&P) -> bool) -> Vec<P> {
             file: "join.lua",
             from: "settles == 0 and (begins or is_another) or is_another and rest ~= 1",
             to: "settles == 0 and begins or is_another and settles > 0 and rest ~= 1",
+        }],
+    },
+    Bug {
+        name: "settling that ends as the clock is set forward",
+        flavours: ANY,
+        edits: &[Script {
+            file: "join.lua",
+            from: "rest and rest > 1 and is_another and settles > 0",
+            to: "false",
         }],
     },
     Bug {

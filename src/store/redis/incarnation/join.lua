@@ -136,6 +136,9 @@ if rest and polled - ARGV[16] <= MINUTE - LATE then
 elseif begins and ARGV[12] ~= '0' then
   -- Who knows nothing does not end sooner what goes on.
   settles = math.max(settles, now + ARGV[12])
+elseif rest and rest > 1 and is_another and settles > 0 then
+  -- Where the clock was set forward all seem to have been told long ago. To settle for longer harms nobody.
+  settles = math.max(settles, now + rest)
 end
 if settles ~= meta.settles then set('settles', settles) end
 if now - polled > LATE then set('polled', now) end

@@ -41,5 +41,5 @@ redis.call('RENAME', KEYS[1], KEYS[2])
 redis.call('HSET', KEYS[3], 'live', ARGV[7])
 -- Whatever a process that does not insert has created is in what this rebuild has read (incarnation/join.lua).
 local settles = tonumber(meta[4] or '0')
-if settles > 0 and tonumber(ARGV[6]) > settles then redis.call('HSET', KEYS[3], 'settles', '0') end
+if settles > 0 and tonumber(ARGV[6]) >= settles then redis.call('HSET', KEYS[3], 'settles', '0') end
 return 'OK'
