@@ -9,7 +9,7 @@ use crate::decide::gate::Gate;
 use crate::decide::lane::LaneState;
 use crate::filter::Generation;
 use crate::mode::Mode;
-use crate::store::{Condition, CopyCondition, Live, Record, ShardsState};
+use crate::store::{Condition, CopyCondition, LiveFilter, Record, ShardsState};
 use crate::verdict::Doubt;
 
 /// The condition of a guard, as this process knows it at one moment.
@@ -55,32 +55,6 @@ impl serde::Serialize for Generation {
     }
 }
 
-/// The filter that answers. Of one in shards, all that answer together.
-#[derive(Debug, Clone, Copy, PartialEq)]
-#[cfg_attr(feature = "cli", derive(serde::Serialize))]
-#[non_exhaustive]
-pub struct LiveFilter {
-    /// Which build of the filter it is; of shards, the oldest.
-    pub generation: Generation,
-    /// How many ids it was built from; later inserts are not counted.
-    pub items: u64,
-    /// How many ids it was sized for.
-    pub capacity: u64,
-    /// The false-positive rate it was sized for: a fraction, 0.01 being one per cent.
-    pub rate: f32,
-    /// The false-positive rate to expect with the ids it was built from.
-    pub expected_rate: f64,
-    /// The false-positive rate that requests have met here since the guard was built: the share `p / (p + a)`,
-    /// where `p` is [`present_missing`](crate::observe::Stats::present_missing) and `a` is
-    /// [`absent_by_filter`](crate::observe::Stats::absent_by_filter). Deleted records count as false positives. None
-    /// before the first such request.
-    pub measured_rate: Option<f64>,
-    /// How many bytes it takes, in Redis or in this process; those of all shards together.
-    pub bytes: u64,
-    /// How long ago its build began, as nearly as the clocks of this process and of the store agree.
-    pub age: Duration,
-}
-
 /// This process's copy of a filter in Redis.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[cfg_attr(feature = "cli", derive(serde::Serialize))]
@@ -109,7 +83,11 @@ impl GuardState {
         let all_live = shards.is_none_or(|shards| shards.live == shards.all);
         let failing = metrics.checks.doubt().filter(|_| live.is_ok() && all_live);
         let live = failing.map_or(live, Err);
-        let live = live.map(|live| LiveFilter::new(&live, metrics, SystemTime::now()));
+        let live = live.map(|live| LiveFilter {
+            measured_rate: metrics.stats().false_positive_rate(),
+            age: age(live.generation),
+            ..live
+        });
         let mut state = Self {
             live,
             shards,
@@ -157,6 +135,12 @@ impl GuardState {
         }
         troubles
     }
+}
+
+/// Returns how long ago the build of a filter began, by this machine's clock.
+fn age(generation: Generation) -> Duration {
+    let built = UNIX_EPOCH + Duration::from_micros(generation.get().unsigned_abs());
+    SystemTime::now().duration_since(built).unwrap_or_default()
 }
 
 /// Puts rebuilds, and looks whether one is due, together: without the looks there are no rebuilds.
@@ -234,22 +218,5 @@ impl fmt::Display for LiveFilter {
             age.as_secs_f64()
         )?;
         measured_rate.map_or(Ok(()), |rate| write!(f, ", {rate:.2e} measured"))
-    }
-}
-
-impl LiveFilter {
-    fn new(live: &Live, metrics: &Metrics, now: SystemTime) -> Self {
-        let built = Duration::from_micros(live.generation.get().unsigned_abs());
-        let now = now.duration_since(UNIX_EPOCH).unwrap_or_default();
-        Self {
-            generation: live.generation,
-            items: live.items,
-            capacity: live.capacity,
-            rate: live.rate,
-            expected_rate: live.expected_rate,
-            measured_rate: metrics.stats().false_positive_rate(),
-            bytes: live.bytes,
-            age: now.saturating_sub(built),
-        }
     }
 }

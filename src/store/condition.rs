@@ -9,36 +9,53 @@ use crate::filter::Generation;
 use crate::mode::Mode;
 use crate::verdict::Doubt;
 
-/// The filter that answers, whatever it is made of.
+/// The filter that answers. Of one in shards, all that answer together.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Live {
-    pub(crate) generation: Generation,
-    /// How many ids it held when it went live.
-    pub(crate) items: u64,
-    pub(crate) capacity: u64,
-    /// The false-positive rate it was sized for.
-    pub(crate) rate: f32,
-    /// The rate to expect with `items` ids.
-    pub(crate) expected_rate: f64,
-    /// What it takes in the store.
-    pub(crate) bytes: u64,
+#[cfg_attr(feature = "cli", derive(serde::Serialize))]
+#[non_exhaustive]
+pub struct LiveFilter {
+    /// Which build of the filter it is; of shards, the oldest.
+    pub generation: Generation,
+    /// How many ids it was built from; later inserts are not counted.
+    pub items: u64,
+    /// How many ids it was sized for.
+    pub capacity: u64,
+    /// The false-positive rate it was sized for: a fraction, 0.01 being one per cent.
+    pub rate: f32,
+    /// The false-positive rate to expect with the ids it was built from.
+    pub expected_rate: f64,
+    /// The false-positive rate that requests have met here since the guard was built: the share `p / (p + a)`,
+    /// where `p` is [`present_missing`](crate::observe::Stats::present_missing) and `a` is
+    /// [`absent_by_filter`](crate::observe::Stats::absent_by_filter). Deleted records count as false positives. None
+    /// before the first such request.
+    pub measured_rate: Option<f64>,
+    /// How many bytes it takes, in Redis or in this process; those of all shards together.
+    pub bytes: u64,
+    /// How long ago its build began, as nearly as the clocks of this process and of the store agree.
+    pub age: Duration,
 }
 
-impl Live {
+impl LiveFilter {
+    /// Returns what a store knows of a filter; not yet its age, and what requests have met.
+    pub(crate) fn new(
+        generation: Generation,
+        (items, capacity): (u64, u64),
+        (rate, expected_rate): (f32, f64),
+        bytes: u64,
+    ) -> Self {
+        let (measured_rate, age) = (None, Duration::ZERO);
+        Self { generation, items, capacity, rate, expected_rate, measured_rate, bytes, age }
+    }
+
     /// Returns two filters as one, as old as the older.
     #[cfg(feature = "redis")]
     pub(crate) fn with(self, other: Self) -> Self {
-        let items = self.items + other.items;
         let part = |live: &Self| live.expected_rate * live.capacity as f64;
         let capacity = self.capacity + other.capacity;
-        Self {
-            generation: self.generation.min(other.generation),
-            items,
-            capacity,
-            rate: self.rate.max(other.rate),
-            expected_rate: (part(&self) + part(&other)) / capacity as f64,
-            bytes: self.bytes + other.bytes,
-        }
+        let expected_rate = (part(&self) + part(&other)) / capacity as f64;
+        let rates = (self.rate.max(other.rate), expected_rate);
+        let generation = self.generation.min(other.generation);
+        Self::new(generation, (self.items + other.items, capacity), rates, self.bytes + other.bytes)
     }
 }
 
@@ -46,7 +63,7 @@ impl Live {
 #[derive(Debug, Clone)]
 pub(crate) struct Condition {
     /// The live filter as last seen, or why there is none to trust.
-    pub(crate) live: Result<Live, Doubt>,
+    pub(crate) live: Result<LiveFilter, Doubt>,
     /// Nothing where there is only one.
     pub(crate) shards: Option<ShardsState>,
     /// This process's copy of a filter, if there is one.
@@ -77,7 +94,7 @@ pub(crate) struct CopyCondition {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Survey {
     /// The live filter, also one that is disproved twice and no more due than others; or why there is none to trust.
-    pub(crate) live: Result<Live, Doubt>,
+    pub(crate) live: Result<LiveFilter, Doubt>,
     /// The store's clock, µs since the Unix epoch.
     pub(crate) now_us: i64,
     /// Since when one is due, by that clock, whatever the schedule says: the time to settle is over, or somebody asked for it.
@@ -87,7 +104,7 @@ pub(crate) struct Survey {
 
 impl Survey {
     /// Returns what a store answers. What was due and is there by now is due no more: here alone both are of one clock.
-    pub(crate) fn new(live: Result<Live, Doubt>, now_us: i64, due_us: Option<i64>) -> Self {
+    pub(crate) fn new(live: Result<LiveFilter, Doubt>, now_us: i64, due_us: Option<i64>) -> Self {
         let is_due = |us: &i64| live.as_ref().map_or(true, |live| live.generation.get() <= *us);
         let due_us = due_us.filter(is_due);
         Self { live, now_us, due_us }

@@ -36,9 +36,9 @@ use crate::id::{Digest, Id, KeyedDigest};
 use crate::mode::SharedMode;
 
 pub(crate) use condition::{
-    Condition, CopyCondition, FleetChange, FleetView, Live, SeenMetadata, Survey,
+    Condition, CopyCondition, FleetChange, FleetView, SeenMetadata, Survey,
 };
-pub use condition::{Record, ShardsState};
+pub use condition::{LiveFilter, Record, ShardsState};
 pub(crate) use lookup::{
     Answer, BoxFuture, Copied, Distrusted, Lookup, Lookups, NewNull, NullClaim, Remembered, Sought,
 };
@@ -290,7 +290,10 @@ impl Build {
     }
 
     /// *Upload* to *swap*: puts what was scanned live.
-    pub(crate) async fn put_live(&mut self, progress: &Progress) -> Result<Live, RebuildError> {
+    pub(crate) async fn put_live(
+        &mut self,
+        progress: &Progress,
+    ) -> Result<LiveFilter, RebuildError> {
         match self {
             Self::Memory(build) => Ok(build.put_live(progress).await?),
             #[cfg(feature = "redis")]

@@ -29,7 +29,7 @@ use crate::store::link::session::{Purpose, Session};
 use crate::store::link::supervised::LinkTrouble;
 use crate::store::link::transport::{HANDSHAKE, Transport, ask, exchange, pipeline};
 use crate::store::map::endpoint::Endpoint;
-use crate::store::{BoxFuture, Live, Lookup, NullClaim};
+use crate::store::{BoxFuture, LiveFilter, Lookup, NullClaim};
 use crate::verdict::{Doubt, Proof, Verdict};
 
 const STEP: &str = "another system's filter";
@@ -297,7 +297,7 @@ impl Part {
     }
 
     /// Returns what is known without asking Redis: the statement that holds, and what is wrong, in words.
-    pub(super) fn condition(&self) -> (Result<Live, Doubt>, Option<String>) {
+    pub(super) fn condition(&self) -> (Result<LiveFilter, Doubt>, Option<String>) {
         let broken = self.node.link.trouble();
         let Some(known) = self.node.link.current().and_then(|_| self.known.load_full()) else {
             let LinkTrouble { doubt, reason } = broken.unwrap_or_else(LinkTrouble::not_yet);

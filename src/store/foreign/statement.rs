@@ -3,7 +3,7 @@
 use super::layout::{BloomSize, Extent, per_id};
 use crate::filter::Generation;
 use crate::refusal::Refusal;
-use crate::store::Live;
+use crate::store::LiveFilter;
 use crate::verdict::Doubt;
 
 /// What trust rests on.
@@ -67,11 +67,10 @@ impl Statement {
         filled.powf(per_id(bits, self.capacity))
     }
 
-    pub(super) fn live(&self) -> Live {
-        let &Self { generation, ids: items, capacity, length: bytes, .. } = self;
-        let rate = self.rate(capacity) as f32;
-        let expected_rate = self.rate(items);
-        Live { generation, items, capacity, rate, expected_rate, bytes }
+    pub(super) fn live(&self) -> LiveFilter {
+        let &Self { generation, ids, capacity, length, .. } = self;
+        let rates = (self.rate(capacity) as f32, self.rate(ids));
+        LiveFilter::new(generation, (ids, capacity), rates, length)
     }
 }
 

@@ -8,12 +8,12 @@ use std::sync::Arc;
 use tokio::task::yield_now;
 use tokio::time::{Instant, sleep_until};
 
-use super::{BATCH, Books, LiveFilter, MemoryStore};
+use super::{BATCH, Books, MemoryFilter, MemoryStore};
 use crate::error::StoreError;
 use crate::filter::{Filter, Generation, Sizing};
 use crate::random;
 use crate::store::scan::{Filled, Scan, lost};
-use crate::store::{Live, Progress, RebuildStep};
+use crate::store::{LiveFilter, Progress, RebuildStep};
 use crate::verdict::Doubt;
 
 pub(crate) struct MemoryBuild {
@@ -89,30 +89,25 @@ impl MemoryBuild {
     }
 
     /// Takes the one further step: *swap*. There is nothing to upload and to verify.
-    pub(crate) async fn put_live(&mut self, at: &Progress) -> Result<Live, StoreError> {
+    pub(crate) async fn put_live(&mut self, at: &Progress) -> Result<LiveFilter, StoreError> {
         let given = self.scan.end().await?.pop().ok_or_else(lost)?;
         at.enter(RebuildStep::Swap);
         self.swap(given)
     }
 
     /// *Swap*: makes it the live one.
-    fn swap(&self, Filled { filter, ids }: Filled) -> Result<Live, StoreError> {
+    fn swap(&self, Filled { filter, ids }: Filled) -> Result<LiveFilter, StoreError> {
         let mut books = self.store.books.lock();
         if !self.is_building(&books) {
             return Err(StoreError::lost("the swap"));
         }
         let sizing = self.sizing.one();
-        let figures = Live {
-            generation: self.token,
-            items: ids,
-            capacity: sizing.share.into(),
-            rate: sizing.rate as f32,
-            expected_rate: sizing.expected_rate(ids),
-            bytes: sizing.bytes(),
-        };
+        let rates = (sizing.rate as f32, sizing.expected_rate(ids));
+        let figures =
+            LiveFilter::new(self.token, (ids, sizing.share.into()), rates, sizing.bytes());
         let replaced_disproved =
             matches!(self.store.live(), Err(Doubt::Disproved | Doubt::DisprovedTwice));
-        let live = LiveFilter { figures, filter, doubt: None, replaced_disproved, lacked: None };
+        let live = MemoryFilter { figures, filter, doubt: None, replaced_disproved, lacked: None };
         let before = self.store.live.swap(Some(Arc::new(live)));
         books.building = None;
         drop(books);

@@ -17,7 +17,7 @@ use tokio::time::Instant;
 
 use self::recent::Recent;
 use super::{
-    Answer, Condition, Distrusted, FleetChange, FleetView, Live, Lookup, Lookups, NewNull,
+    Answer, Condition, Distrusted, FleetChange, FleetView, LiveFilter, Lookup, Lookups, NewNull,
     NullClaim, Record, Remembered, SeenMetadata, Sought, Survey,
 };
 use crate::error::{SettingError, StoreError};
@@ -38,15 +38,15 @@ pub(crate) struct MemoryStore {
     digester: Digester,
     settings: Settings,
     clock: Clock,
-    live: ArcSwapOption<LiveFilter>,
+    live: ArcSwapOption<MemoryFilter>,
     nulls: NullCache,
     books: Mutex<Books>,
     /// The mode of all clones of the guard. Its number is how often it was set.
     mode: Arc<SharedMode>,
 }
 
-struct LiveFilter {
-    figures: Live,
+struct MemoryFilter {
+    figures: LiveFilter,
     filter: Arc<Filter>,
     /// Why it is out of use, if it is.
     doubt: Option<Doubt>,
@@ -124,7 +124,7 @@ impl MemoryStore {
         Lookup { verdict, scope, claim: NullClaim { asked_us, generation } }
     }
 
-    fn look_into(&self, live: &LiveFilter, digest: &Digest) -> (Verdict, Scope) {
+    fn look_into(&self, live: &MemoryFilter, digest: &Digest) -> (Verdict, Scope) {
         if let Some(doubt) = live.doubt {
             return (Verdict::Unknown(doubt), Scope::Everyone);
         }
@@ -200,7 +200,7 @@ impl MemoryStore {
         // Under the lock, so that no swap falls in between.
         let _books = self.books.lock();
         let live = self.live.load();
-        let of = |live: &&Arc<LiveFilter>| live.figures.generation == generation;
+        let of = |live: &&Arc<MemoryFilter>| live.figures.generation == generation;
         let Some(live) = live.as_ref().filter(of).filter(|live| live.doubt.is_none()) else {
             return Ok(Distrusted::Stays);
         };
@@ -213,12 +213,12 @@ impl MemoryStore {
         };
         let filter = Arc::clone(&live.filter);
         let lacked = Some(digest);
-        self.live.store(Some(Arc::new(LiveFilter { filter, doubt, lacked, ..**live })));
+        self.live.store(Some(Arc::new(MemoryFilter { filter, doubt, lacked, ..**live })));
         Ok(distrusted)
     }
 
     /// Returns what the live filter is, or why there is none to trust.
-    fn live(&self) -> Result<Live, Doubt> {
+    fn live(&self) -> Result<LiveFilter, Doubt> {
         match &*self.live.load() {
             None => Err(Doubt::NoFilter),
             Some(live) => live.doubt.map_or(Ok(live.figures), Err),
@@ -322,15 +322,9 @@ mod tests {
         let sizing = Sizing::new(10, 0.01).unwrap();
         let filter = Filter::new(sizing.geometry(0));
         (0..=u8::MAX).for_each(|n| filter.insert(&digest(n)));
-        let figures = Live {
-            generation: Generation::new(1).unwrap(),
-            items: 256,
-            capacity: 10,
-            rate: 0.01,
-            expected_rate: 1.0,
-            bytes: sizing.bytes(),
-        };
-        store.live.store(Some(Arc::new(LiveFilter {
+        let generation = Generation::new(1).unwrap();
+        let figures = LiveFilter::new(generation, (256, 10), (0.01, 1.0), sizing.bytes());
+        store.live.store(Some(Arc::new(MemoryFilter {
             figures,
             filter: Arc::new(filter),
             doubt: None,

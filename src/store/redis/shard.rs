@@ -20,7 +20,7 @@ use crate::refusal::Refusal;
 use crate::store::link::process::Eviction;
 use crate::store::link::script::Script;
 use crate::store::link::session::Purpose;
-use crate::store::{Condition, FleetView, Live, SeenMetadata, Survey};
+use crate::store::{Condition, FleetView, LiveFilter, SeenMetadata, Survey};
 use crate::verdict::Doubt;
 
 pub(super) static VIEW: Script = Script::new("view.lua", include_str!("view.lua"));
@@ -60,7 +60,7 @@ pub(crate) struct Shard {
     /// The newest generation seen live, and in which incarnation.
     newest: Mutex<(Vec<u8>, i64)>,
     /// What was last said of a live filter: to work out its rate of false positives takes up to 60 µs, of each of many shards.
-    said: Mutex<Option<(Header, Live)>>,
+    said: Mutex<Option<(Header, LiveFilter)>>,
 }
 
 impl Shard {
@@ -262,11 +262,11 @@ impl Shard {
         })
     }
 
-    fn figures(&self, header: Header) -> Live {
+    fn figures(&self, header: Header) -> LiveFilter {
         let mut said = self.said.lock();
         match *said {
             Some((of, live)) if of == header => live,
-            _ => said.insert((header, Live::from(header))).1,
+            _ => said.insert((header, LiveFilter::from(header))).1,
         }
     }
 
@@ -330,19 +330,11 @@ impl Shard {
     }
 }
 
-impl From<Header> for Live {
+impl From<Header> for LiveFilter {
     fn from(header: Header) -> Self {
-        let Header { generation, rate, .. } = header;
-        let items = header.items.into();
-        let capacity = header.capacity.into();
-        Self {
-            generation,
-            items,
-            capacity,
-            rate,
-            expected_rate: header.expected_rate(),
-            bytes: header.string_len(),
-        }
+        let ids = (header.items.into(), header.capacity.into());
+        let rates = (header.rate, header.expected_rate());
+        Self::new(header.generation, ids, rates, header.string_len())
     }
 }
 

@@ -107,7 +107,7 @@ fn both(one: Option<String>, other: Option<String>) -> Option<String> {
 mod tests {
     use super::*;
     use crate::filter::Generation;
-    use crate::store::Live;
+    use crate::store::LiveFilter;
     use crate::verdict::Doubt;
 
     #[test]
@@ -133,14 +133,7 @@ mod tests {
         let (ahead, rebuilt) = (60_000_000, 1_000);
         let survey = |clock: i64, asked: Option<i64>| {
             let generation = Generation::new(clock + rebuilt).unwrap();
-            let live = Live {
-                generation,
-                items: 1,
-                capacity: 1,
-                rate: 0.01,
-                expected_rate: 0.01,
-                bytes: 1,
-            };
+            let live = LiveFilter::new(generation, (1, 1), (0.01, 0.01), 1);
             Survey::new(Ok(live), clock + 2 * rebuilt, asked.map(|asked| clock + asked))
         };
         let both = |asked| survey(ahead, asked).with(survey(1_000_000, asked)).due_us;

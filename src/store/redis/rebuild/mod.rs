@@ -26,7 +26,7 @@ use crate::store::link::reply::Reply;
 use crate::store::link::session::Purpose;
 use crate::store::link::transport::one;
 use crate::store::scan::{Filled, Scan};
-use crate::store::{Live, Progress, RebuildStep};
+use crate::store::{LiveFilter, Progress, RebuildStep};
 
 /// A rebuild of some shards, or of all, from one scan.
 pub(crate) struct RedisBuild {
@@ -99,12 +99,12 @@ impl RedisBuild {
 
     /// Puts each shard live, one after the other, and returns them as one. One that fails keeps what it had, and keeps none of
     /// the others.
-    pub(crate) async fn put_live(&mut self, at: &Progress) -> Result<Live, RebuildError> {
+    pub(crate) async fn put_live(&mut self, at: &Progress) -> Result<LiveFilter, RebuildError> {
         let given = self.scan.end().await?;
         let pace = Pace::new();
         let mut failed = std::mem::take(&mut self.failed);
         let all = (failed.len() + self.builds.len()) as u64;
-        let mut rebuilt = None::<Live>;
+        let mut rebuilt = None::<LiveFilter>;
         for (build, given) in self.builds.iter_mut().zip(given) {
             let put_live = match build.failure.take() {
                 Some(error) => Err(error),
@@ -136,7 +136,7 @@ impl ShardBuild {
         given: Filled,
         pace: &Pace,
         at: &Progress,
-    ) -> Result<Live, StoreError> {
+    ) -> Result<LiveFilter, StoreError> {
         self.recent.iter().for_each(|digest| given.filter.insert(digest));
         at.enter(RebuildStep::Upload);
         at.to_upload(given.filter.byte_len() as u64);

@@ -3,7 +3,7 @@
 use super::build::{ShardBuild, outcome};
 use crate::error::StoreError;
 use crate::filter::{Header, State};
-use crate::store::Live;
+use crate::store::LiveFilter;
 use crate::store::link::script::Script;
 
 static SWAP: Script = Script::new("swap.lua", include_str!("swap.lua"));
@@ -14,7 +14,7 @@ const ATTEMPTS: u32 = 3;
 impl ShardBuild {
     /// *Swap* of a filter into which a scan has put so many ids. Where a reply is lost, it looks at the live header, and tries again; where the
     /// last is, too, the rebuild is reported as failed, although its filter may be live.
-    pub(super) async fn swap(&self, ids: u64) -> Result<Live, StoreError> {
+    pub(super) async fn swap(&self, ids: u64) -> Result<LiveFilter, StoreError> {
         let items = u32::try_from(ids).unwrap_or(u32::MAX);
         let live = Header { items, ..self.header.with_state(State::Live) };
         let mut attempt = 1;
