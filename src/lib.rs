@@ -63,7 +63,7 @@
 //!   `access` for what Redis is reached with.
 //! - Creating and deleting: [`insert`](BloomGuard::insert) before the commit,
 //!   [`remove`](BloomGuard::remove) after it.
-//! - Rebuilding: [`from_fn`], [`from_blocking`] and [`from_iter`], or another source of [`rebuild`]; [`Schedule`].
+//! - Rebuilding: [`from_stream`], [`from_fn`], [`from_blocking`] and [`from_iter`], or another source of [`rebuild`]; [`Schedule`].
 //! - Answering: [`BloomGuard::rejecting_with`] a response of [`rejection`]; [`Missing`].
 //! - Watching: [`state`](BloomGuard::state), [`stats`](BloomGuard::stats),
 //!   [`next_finding`](BloomGuard::next_finding), and the types of [`observe`].
@@ -126,7 +126,7 @@ pub use middleware::layer::BloomGuard;
 pub use middleware::verdicts::{FoundIds, Verdicts};
 pub use mode::Mode;
 pub use nulls::rules::{Missing, NegativeCaching};
-pub use rebuild::{Schedule, from_blocking, from_fn, from_iter};
+pub use rebuild::{Schedule, from_blocking, from_fn, from_iter, from_stream};
 pub use refusal::Refusal;
 pub use settings::OnUnknown;
 #[cfg(feature = "redis")]

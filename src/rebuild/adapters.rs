@@ -1,9 +1,11 @@
 //! Sources made from closures and iterators.
 
 use std::fmt;
-use std::future::Future;
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
 use std::sync::Arc;
 
+use futures_core::Stream;
 use tokio::sync::mpsc;
 
 use super::sink::IdSink;
@@ -127,6 +129,61 @@ where
     })
 }
 
+/// Returns a source that reads the stream which the closure makes of a pool, a client or whatever else the stream borrows from. With
+/// sqlx that is one line:
+///
+/// ```ignore
+/// let source = from_stream(pool, |pool| sqlx::query_scalar::<_, i64>("SELECT id FROM users").fetch(pool));
+/// ```
+///
+/// The first error ends the scan, which has failed then. The end of the stream is the end of the scan: a stream that ends early
+/// without an error looks like a table that has shrunk, and is [not believed](crate::guide::rebuilds#sources-that-shrink) if much is
+/// missing. With tokio-postgres or diesel-async, whose streams are awaited:
+///
+/// ```
+/// use bloom_guard::{BloomGuard, BoxError, PathPattern, Schedule, from_stream};
+/// use futures_util::{TryFutureExt, stream};
+///
+/// # struct Client;
+/// # impl Client {
+/// #     async fn query_raw(&self, _query: &str, _parameters: [i64; 0]) -> std::io::Result<impl futures_util::Stream<Item = std::io::Result<i64>>> {
+/// #         Ok(stream::iter([Ok(3), Ok(5), Ok(8)]))
+/// #     }
+/// # }
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), BoxError> {
+/// # let client = Client;
+/// let source = from_stream(client, |client| {
+///     let rows = client.query_raw("SELECT id FROM users", []);
+///     Box::pin(rows.try_flatten_stream()) // and `.and_then(async |row| row.try_get::<_, i64>(0))`
+/// });
+/// let guard = BloomGuard::builder("users", PathPattern::<i64>::new("/users/{id}")?)
+///     .in_process()
+///     .rebuild(Schedule::manual(), source)
+///     .build()?;
+/// assert_eq!(guard.rebuild_now().await?.ids, 3);
+/// # Ok(())
+/// # }
+/// ```
+pub fn from_stream<P, F, T, E>(pool: P, rows: F) -> impl RebuildSource
+where
+    P: Send + Sync + 'static,
+    F: for<'a> Fn(&'a P) -> Pin<Box<dyn Stream<Item = Result<T, E>> + Send + 'a>>,
+    F: Send + Sync + 'static,
+    T: AsId + Send + Sync,
+    E: Into<BoxError> + Send,
+{
+    let scanned = Arc::new((pool, rows));
+    from_fn(async move |ids: &mut IdSink<'_>| {
+        let (pool, rows) = &*scanned;
+        let mut rows = rows(pool);
+        while let Some(id) = poll_fn(|context| rows.as_mut().poll_next(context)).await {
+            ids.push(&id.map_err(Into::into)?).await?;
+        }
+        Ok(())
+    })
+}
+
 /// Returns a source that runs a closure on Tokio's pool of blocking threads, for drivers that block.
 ///
 /// A rebuild that is given up cannot end the closure. Give the driver a time-out, or a query that hangs
@@ -235,6 +292,17 @@ mod tests {
             let rows = rows.into_iter().collect();
             Self { connection: Arc::new(tokio::sync::Mutex::new(rows)), scans: Arc::default() }
         }
+    }
+
+    #[tokio::test]
+    async fn a_stream_that_ends_in_an_error_is_no_whole_scan() {
+        let rows = [Ok(1_u64), Err("connection reset by peer"), Ok(2)];
+        let source = from_stream(rows, |rows| Box::pin(futures_util::stream::iter(*rows)));
+        let pattern = PathPattern::<u64>::new("/users/{id}").unwrap();
+        let guard = BloomGuard::builder("users", pattern).in_process();
+        let guard = guard.rebuild(Schedule::manual(), source).build().unwrap();
+        let error = guard.rebuild_now().await.unwrap_err();
+        assert!(matches!(&*error, RebuildError::Source(_)), "{error:?}");
     }
 
     fn guard(pool: &Pool) -> BloomGuard {

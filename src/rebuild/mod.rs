@@ -26,7 +26,7 @@ mod source;
 mod task;
 
 pub use crate::store::{RebuildReport, RebuildStatus, RebuildStep};
-pub use adapters::{BlockingIds, from_blocking, from_fn, from_iter};
+pub use adapters::{BlockingIds, from_blocking, from_fn, from_iter, from_stream};
 pub use schedule::Schedule;
 pub use sink::IdSink;
 pub use source::RebuildSource;
