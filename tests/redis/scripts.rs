@@ -1,10 +1,13 @@
-//! A filter is put out of use by who has disproved that one, and not by who has disproved another.
+//! A filter is put out of use by who has disproved that one, and not by who has disproved another; and one goes live only if it has
+//! all inserts.
 
 use redis::Value;
 use support::redis_server::RedisServer;
 
 const META: &str = "bg:{users}:fleet";
 const BITS: &str = "bg:{users}:bits";
+const NEXT: &str = "bg:{users}:next";
+const SWAP: &str = include_str!("../../src/store/redis/rebuild/swap.lua");
 const DISTRUST: &str = include_str!("../../src/store/redis/distrust.lua");
 const LIVE: u8 = 0x55;
 const DISPROVED: u8 = 0x66;
@@ -49,4 +52,27 @@ fn each_rule_of_distrust_leaves_the_filter_in_use() {
     begin_anew("7 1111111111111111");
     assert_eq!(distrust(8, "8", 1), (1, None, DISPROVED), "that was of another generation");
     assert_eq!(distrust(8, "8", 2), (0, None, DISPROVED), "once");
+}
+
+/// One that was away as an id was inserted has the number before that one behind its header. It would answer nothing, so what
+/// is live stays so.
+#[test]
+fn a_filter_that_lacks_an_insert_or_a_block_takes_no_place() {
+    let redis = RedisServer::start();
+    let mut connection = redis.connection();
+    let mut swap = |stamp: u8, blocks: u8| {
+        let mut next = filter();
+        (next[71], next[75]) = (stamp, blocks);
+        redis.run::<()>(&["HSET", META, "inc", "first", "last", "7"]);
+        redis.run::<()>(&["SET", BITS, "before"]);
+        redis::cmd("SET").arg(NEXT).arg(&next).exec(&mut connection).unwrap();
+        let mut command = redis::cmd("EVAL");
+        command.arg(SWAP).arg(3).arg(NEXT).arg(BITS).arg(META).arg(&next[..64]).arg(&next[..64]);
+        command.arg(next.len()).arg("first").arg("").arg(1).arg(8).arg(&[DISPROVED]);
+        let answer: String = command.query(&mut connection).unwrap();
+        (answer, redis.run::<Vec<u8>>(&["GET", BITS]) == b"before")
+    };
+    assert_eq!(swap(6, 1), ("LOST".to_owned(), true), "an insert");
+    assert_eq!(swap(7, 0), ("LOST".to_owned(), true), "a block");
+    assert_eq!(swap(7, 1), ("OK".to_owned(), false));
 }

@@ -3,6 +3,7 @@
 mod copies;
 mod fence;
 mod fleet;
+mod nulls;
 mod put_back;
 mod shards;
 mod waits;
@@ -54,7 +55,9 @@ fn drawn_up() -> Vec<Plan> {
         jump_unseen_by_a_poll(),
         jump_while_its_process_is_cut_off(),
         step_that_nobody_notices(),
+        second_jump_that_one_process_does_not_see(),
         late_checks(),
+        replaced_in_a_batch(),
         given_more_time(),
         late_answer(),
         senders_stand_still(),
@@ -63,7 +66,8 @@ fn drawn_up() -> Vec<Plan> {
         waits::stands_still_in_a_replay(),
         waits::slow_replay(),
         fleet::open_as_the_step_begins(),
-        fleet::mode_set_as_a_step_was_under_way(),
+        fleet::mode_set_as_a_step_was_under_way(300),
+        fleet::mode_set_as_a_step_was_under_way(0),
         fleet::mode_lost(),
         fleet::name_leads_back(),
         fleet::switched_off_under_way(),
@@ -78,11 +82,16 @@ fn drawn_up() -> Vec<Plan> {
         fence::passed_by_the_floor(),
         fence::by_more_than_a_page(),
         fence::inserts_beside_a_load(),
+        nulls::not_to_be_kept(),
+        nulls::written_slowly(),
+        nulls::found_again_after_a_failover(),
         put_back::old_bits_refuse_no_row_that_was_inserted_since(),
+        put_back::filter_that_settled_put_back_as_the_next_goes_live(),
         shards::joined_in_part(),
         shards::lost_in_one(),
         shards::away_in_a_batch(),
         shards::settled_one_by_one(),
+        shards::back_before_a_batch_arrives(),
     ]
 }
 
@@ -98,6 +107,9 @@ const PROCESS: Process = Process {
     handler_time: 100,
     recent_ids: 1000,
 };
+
+/// The same, with a record of the last two inserts.
+const FORGETFUL: Process = Process { recent_ids: 2, ..PROCESS };
 
 /// Two such processes, rebuilds by need only, and nothing that goes wrong by itself.
 const CONFIG: Config = Config {
@@ -204,21 +216,25 @@ fn late_answer() -> Plan {
     plan(DRAWN_UP + 17, config, operations)
 }
 
-/// The filter being built is put aside for a moment, in which a row's insert does not find it; the row is
-/// committed when that filter is live.
+/// The filter being built is put aside for a moment of the scan, in which a row's insert does not find it; the next
+/// insert does. The row is committed when that filter is live. The record has so many others that the looks at samples
+/// of it are unlikely to come upon this one.
 fn filter_put_aside() -> Plan {
     const ID: u64 = 8;
     let put = || What::Redis(Mishap::Swap(vec!["next"]));
     let check = |instance| What::Check { instance, id: ID };
+    let others = Create { ids: 20..96, ..Create::of(20, 1) };
     let operations = [
-        // Between two tries to swap.
-        (130, put()),
-        (135, create(0, ID, 0, 1100)),
-        (145, put()),
-        (2150, check(1)),
-        (2160, check(0)),
+        (6000, What::Create { instance: 1, create: others }),
+        (6100, What::Rebuild { instance: 1, accepting_loss: false, short: false }),
+        (6200, put()),
+        (6210, create(0, ID, 0, 1100)),
+        (6250, put()),
+        (6300, create(0, ID + 1, 0, 1)),
+        (8300, check(1)),
+        (8310, check(0)),
     ];
-    plan(DRAWN_UP + 2, CONFIG, operations)
+    plan(DRAWN_UP + 2, Config { page: (2, 20), ..CONFIG }, operations)
 }
 
 /// The live filter is put aside for a moment, in which a row's insert does not find it. The record has so many others
@@ -328,20 +344,42 @@ fn late_reads_after(created: u64, joins_late: u64) -> Plan {
     plan(DRAWN_UP + 11 + joins_late, config, operations)
 }
 
-/// Redis's clock jumps while a transaction is open, and at the next poll Redis can tell nothing but the time. A rebuild
-/// compares the record with a moment by that clock.
+/// The record has dropped an insert whose transaction is open. Redis's clock jumps, and at the next poll Redis can tell
+/// nothing but the time. By that clock, a rebuild works out whether such a transaction may be open.
 fn jump_unseen_by_a_poll() -> Plan {
     const ID: u64 = 8;
     let check = |instance| What::Check { instance, id: ID };
+    let others = Create { ids: 40..44, ..Create::of(40, 1) };
     let operations = [
         (6300, create(0, ID, 0, 1500)),
+        (6310, What::Create { instance: 0, create: others }),
         (6630, What::Redis(Mishap::Clock(60_000))),
         (6690, What::Redis(Mishap::Loading(700))),
         (7740, What::Rebuild { instance: 1, accepting_loss: false, short: false }),
         (7850, check(0)),
         (7860, check(1)),
     ];
-    plan(DRAWN_UP + 13, CONFIG, operations)
+    plan(DRAWN_UP + 13, Config { processes: [FORGETFUL; 4], ..CONFIG }, operations)
+}
+
+/// One process is cut off while Redis's clock jumps, and the other one has an incarnation begin; then the clock jumps
+/// again, while the other is cut off. The record has dropped an insert of that one, whose transaction is open.
+fn second_jump_that_one_process_does_not_see() -> Plan {
+    const ID: u64 = 8;
+    const AGAIN: u64 = 9600;
+    let others = Create { ids: 40..44, ..Create::of(40, 1) };
+    let operations = [
+        (6000, What::CutOff { instance: 1, for_ms: AGAIN + 50 - 6000 }),
+        (6010, What::Redis(Mishap::Clock(20_000))),
+        (AGAIN - 100, create(0, ID, 0, 800)),
+        (AGAIN - 90, What::Create { instance: 0, create: others }),
+        (AGAIN - 50, What::CutOff { instance: 0, for_ms: 1500 }),
+        (AGAIN, What::Redis(Mishap::Clock(20_000))),
+        (AGAIN + 400, What::Rebuild { instance: 1, accepting_loss: false, short: false }),
+        (AGAIN + 800, What::Check { instance: 1, id: ID }),
+        (AGAIN + 900, What::Check { instance: 1, id: ID }),
+    ];
+    plan(DRAWN_UP + 74, Config { processes: [FORGETFUL; 4], ..CONFIG }, operations)
 }
 
 /// Redis's clock jumps while a transaction is open whose process is cut off: it cannot repeat its insert, which looks older than a
@@ -388,6 +426,27 @@ fn late_checks() -> Plan {
     // Some of these wait to be sent when the first are answered.
     operations.extend((6508..6525).flat_map(|at| [(at, check(ID)), (at, check(ID))]));
     plan(DRAWN_UP + 4, Config { flavour: Flavour::Calm, ..CONFIG }, operations)
+}
+
+/// The next filter goes live in the midst of a batch, which reads the blocks of one and the header of the other; three
+/// times.
+fn replaced_in_a_batch() -> Plan {
+    let trap =
+        |on, instance, effect| What::Trap(Trap { on, instance: Some(instance), effect, times: 1 });
+    let mut operations = Vec::new();
+    for at in [8000, 8500, 9000] {
+        operations.extend([
+            (at, trap("swap.lua", 1, Effect::DelayRequest(400))),
+            (at, What::Rebuild { instance: 1, accepting_loss: false, short: false }),
+            // The first check is alone.
+            (at + 20, trap("", 0, Effect::DelayReply(1))),
+            (at + 20, trap("", 0, Effect::Overtaken)),
+            (at + 20, What::Sweep { instance: 0 }),
+        ]);
+    }
+    // All heals with the last.
+    operations.push((9500, What::Check { instance: 0, id: 0 }));
+    plan(DRAWN_UP + 75, CONFIG, operations)
 }
 
 /// A process stands still for a moment, just as a batch of its checks is about to leave. It leaves late, and is not

@@ -32,20 +32,24 @@ pub(super) fn open_as_the_step_begins() -> Plan {
     plan(DRAWN_UP + 14, CONFIG, operations)
 }
 
-/// One process is asked for the step, and is slow to look at the mode. Meanwhile another is told that no process refuses, and
-/// a program that does not insert creates a row.
-pub(super) fn mode_set_as_a_step_was_under_way() -> Plan {
-    let late =
-        Trap { on: "view.lua", instance: Some(0), effect: Effect::DelayRequest(300), times: 1 };
-    let operations = [
-        (SET - 150, What::Trap(late)),
+/// One process is asked for the step, and may be slow to look at the mode. Meanwhile another is told that no process
+/// refuses, and a program that does not insert creates a row.
+pub(super) fn mode_set_as_a_step_was_under_way(late: u64) -> Plan {
+    let looks =
+        Trap { on: "view.lua", instance: Some(0), effect: Effect::DelayRequest(late), times: 1 };
+    // The step's rebuild has read the table.
+    let read = SET + 5010 + late;
+    let mut operations = vec![
         (SET - 100, What::Step { instance: 0 }),
         (SET, What::FleetMode { instance: 1, mode: Mode::Shadow }),
-        // The step's rebuild has begun.
-        (SET + 4150, What::Stranger { id: ID, hold: 400 }),
-        (SET + 4600, check(0)),
+        (read - 50, What::Stranger { id: ID, hold: 400 }),
+        (read + 400, check(0)),
     ];
-    plan(DRAWN_UP + 19, CONFIG, operations)
+    if late > 0 {
+        operations.insert(0, (SET - 150, What::Trap(looks)));
+    }
+    let seed = if late > 0 { DRAWN_UP + 19 } else { DRAWN_UP + 70 };
+    plan(seed, CONFIG, operations)
 }
 
 /// Redis loses the mode, as it was set after the last dump. The process that goes on knows it, and one that begins anew
@@ -111,6 +115,10 @@ pub(super) fn settles_as_data_go_back(first: Option<usize>) -> Plan {
         (BACK, What::Gone { for_ms: GONE }),
         (BACK + 1000, What::Redis(Mishap::FailOver { from_dump: true, old: Old::Ends })),
     ]);
+    if first.is_none() {
+        // It lacks the rows that came meanwhile.
+        operations.insert(2, (BACK + 500, What::Sweep { instance: 1 }));
+    }
     if first == Some(0) {
         operations.push((BACK + 1010, What::CutOff { instance: 1, for_ms: 1500 }));
     }

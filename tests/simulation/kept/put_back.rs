@@ -1,7 +1,8 @@
 //! One key that is put back as an old copy of itself, while all others stay.
 
 use super::{CONFIG, DRAWN_UP, create, plan};
-use crate::plan::{Mishap, Plan, What};
+use crate::net::{Effect, Trap};
+use crate::plan::{Config, Mishap, Plan, What};
 
 /// Not among the first rows.
 const ID: u64 = 8;
@@ -18,4 +19,24 @@ pub(super) fn old_bits_refuse_no_row_that_was_inserted_since() -> Plan {
     ];
     operations.extend((31..36).map(|at| (COPIED + at, What::Check { instance: 1, id: ID })));
     plan(DRAWN_UP + 43, CONFIG, operations)
+}
+
+/// While the filter settles, a program that does not insert creates a row. As soon as the filter goes live that has it,
+/// the one before is put back: no insert tells them apart. The other process has met that one only. It learns that the
+/// filter has settled, and is asked for the row; it would rebuild, but for a lease that is given back late.
+pub(super) fn filter_that_settled_put_back_as_the_next_goes_live() -> Plan {
+    const SETTLE: u64 = 12_000;
+    let trap =
+        |on, effect| (SETTLE - 100, What::Trap(Trap { on, instance: None, effect, times: 1 }));
+    let mut operations = vec![
+        (5000, What::Redis(Mishap::Dump)),
+        (5000, What::Stranger { id: ID, hold: 0 }),
+        trap("swap.lua", Effect::Then(Mishap::PutBack("bits"))),
+        trap("release.lua", Effect::DelayRequest(400)),
+    ];
+    let checks = (SETTLE..SETTLE + 1000).step_by(50);
+    operations.extend(
+        checks.flat_map(|at| [0, 1].map(|instance| (at, What::Check { instance, id: ID }))),
+    );
+    plan(DRAWN_UP + 76, Config { settle: SETTLE, ..CONFIG }, operations)
 }

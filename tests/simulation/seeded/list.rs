@@ -1031,17 +1031,6 @@ pub(crate) fn take_late<P: 'static>(asks: impl Fn(&P) -> bool) -> Vec<P> {
     },
     // Keys that are lost, put aside or put back.
     Bug {
-        name: "a building filter that was away unnoticed",
-        flavours: &[Forgetful],
-        edits: &[
-            Script {
-                file: "swap.lua",
-                from: "if high * 4294967296 + low ~= tonumber(meta[2] or '0') or ",
-                to: "if ",
-            },
-        ],
-    },
-    Bug {
         name: "a building filter's stamp raised over what it lacks",
         flavours: &[Forgetful],
         edits: &[
@@ -1711,15 +1700,6 @@ pub(crate) fn take_late<P: 'static>(asks: impl Fn(&P) -> bool) -> Vec<P> {
             file: "store/redis/regroup.rs",
             from: "now[first] == now[number]",
             to: "SEEDED || now[first] == now[number]",
-        }],
-    },
-    Bug {
-        name: "a shard's filter compared with another node's clock",
-        flavours: ANY,
-        edits: &[Source {
-            file: "store/redis/change_fleet.rs",
-            from: "after.metadata.get(shard)",
-            to: "after.metadata.iter().max_by_key(|of| of.now_us)",
         }],
     },
     Bug {
