@@ -294,7 +294,7 @@ fn a_filter_that_cannot_be_is_refused_with_its_limits() {
             matches!(sizing, SettingError::OutOfBounds { setting: "capacity", .. }),
             "{error:?}"
         );
-        assert_tells(&error, &[&capacity, &1, &u32::MAX]);
+        assert_tells(&error, &[&capacity, &1, &u32::MAX, &"shards"]);
     }
     for rate in [0.0, -0.01, 0.9e-9, 0.500_001, 1.0, 100.0, f64::NAN, f64::INFINITY] {
         let (sizing, error) = refused(1_000, rate);
@@ -305,7 +305,7 @@ fn a_filter_that_cannot_be_is_refused_with_its_limits() {
     let limit = 512 << 20;
     let (sizing, error) = refused(u32::MAX.into(), 0.01);
     assert!(matches!(sizing, SettingError::TooLarge { .. }), "{error:?}");
-    assert_tells(&error, &[&u32::MAX, &limit]);
+    assert_tells(&error, &[&u32::MAX, &limit, &"shards"]);
     for (capacity, rate) in [(1, 0.5), (1, 1e-9), (430_000_000, 0.01)] {
         named("users").capacity(capacity, rate).redis("redis://localhost").build().unwrap();
         assert!(Sizing::new(capacity, rate).unwrap().bytes() <= limit);
