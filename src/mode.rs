@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-/// Whether a guard acts on what it finds.
+/// Whether a guard acts on what it finds: as text, `enforce`, `shadow` or `off`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "cli", derive(serde::Serialize), serde(rename_all = "lowercase"))]
 #[non_exhaustive]

@@ -4,7 +4,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue, RETRY_AFTER};
+use http::header::{CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, HeaderValue, RETRY_AFTER};
 use http::{Method, Response, StatusCode};
 
 use crate::filter::Generation;
@@ -131,7 +131,8 @@ impl Rejected {
         self.generation
     }
 
-    /// Returns the request's method. A response to `HEAD` has no body.
+    /// Returns the request's method. A response to `HEAD` has the headers of one to `GET`, its `content-length` too, and no
+    /// body. axum's router and hyper's HTTP/1 server leave the body out; hyper's HTTP/2 server sends what it is given.
     #[must_use]
     pub const fn method(&self) -> &Method {
         &self.method
@@ -165,10 +166,13 @@ pub struct ProblemDetails;
 
 impl<B: From<Vec<u8>>> Rejection<B> for ProblemDetails {
     fn reject(&self, rejected: &Rejected) -> Response<B> {
-        let body = if rejected.method == Method::HEAD { Vec::new() } else { problem(rejected) };
+        let problem = problem(rejected);
+        let length = HeaderValue::from(problem.len());
+        let body = if rejected.method == Method::HEAD { Vec::new() } else { problem };
         let mut response = respond(rejected, B::from(body));
         let media_type = HeaderValue::from_static("application/problem+json");
         response.headers_mut().insert(CONTENT_TYPE, media_type);
+        response.headers_mut().insert(CONTENT_LENGTH, length);
         response
     }
 }
@@ -317,10 +321,13 @@ mod tests {
     }
 
     #[test]
-    fn a_response_to_head_has_no_body() {
-        let rejected = Rejected::absent(Proof::Null, None, Method::HEAD);
-        let response: Response<Vec<u8>> = reject(&ProblemDetails, rejected);
-        assert!(response.body().is_empty());
+    fn a_response_to_head_is_that_to_get_without_its_body() {
+        let rejected = |method| Rejected::absent(Proof::Null, None, method);
+        let [get, head]: [Response<Vec<u8>>; 2] =
+            [Method::GET, Method::HEAD].map(|method| reject(&ProblemDetails, rejected(method)));
+        assert_eq!(head.headers(), get.headers());
+        assert_eq!(head.headers()[CONTENT_LENGTH], get.body().len().to_string());
+        assert!(head.body().is_empty());
     }
 
     #[test]

@@ -1,10 +1,12 @@
 //! What decides, a store, its nulls and its rebuilds have to be told, with defaults and bounds.
 
+use std::str::FromStr;
 use std::time::Duration;
 
 use crate::error::SettingError;
 use crate::filter::Sizing;
 use crate::id::SecretKey;
+use crate::mode::Mode;
 use crate::nulls::rules::NegativeCaching;
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -116,6 +118,18 @@ pub(crate) fn name(name: &str) -> Result<(), SettingError> {
     }
     let reason = format!("filter name {name:?} is not 1 to 64 of A-Z a-z 0-9 _ . : -");
     Err(SettingError::Invalid { setting: "builder", reason })
+}
+
+/// Reads what `Display` writes, in capitals or not.
+impl FromStr for Mode {
+    type Err = SettingError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let mut modes = [Self::Enforce, Self::Shadow, Self::Off].into_iter();
+        let found = modes.find(|mode| mode.to_string().eq_ignore_ascii_case(text));
+        let reason = || format!("{text:?} is none of enforce, shadow, off");
+        found.ok_or_else(|| SettingError::Invalid { setting: "mode", reason: reason() })
+    }
 }
 
 #[cfg(test)]

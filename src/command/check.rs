@@ -131,6 +131,9 @@ fn why(lookup: &Lookup, trace: &Trace, state: &GuardState, fleet: &Fleet) -> Vec
         Verdict::Unknown(doubt) => format!("unknown: {}", advised(doubt, doubt.advice())),
         _ => "present: the filter may contain it; it exists, or is a false positive".to_owned(),
     }];
+    if let (Verdict::Absent(_), Mode::Enforce) = (lookup.verdict, state.fleet_mode) {
+        why.push("a process that found the id lately, or has it in its copy, lets requests for it pass all the same".to_owned());
+    }
     why.extend(state.live.as_ref().ok().map(|live| format!("filter: {live}")));
     why.extend(match (trace.inserted_ago, lookup.verdict) {
         (Some(ago), _) => Some(format!(

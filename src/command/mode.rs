@@ -1,5 +1,6 @@
 //! `mode`: changes how all processes of a filter act.
 
+use clap::builder::{PossibleValuesParser, TypedValueParser as _};
 use serde_json::json;
 
 use super::outcome::{Outcome, say, wrong_if};
@@ -18,16 +19,12 @@ pub(super) struct Arguments {
     #[command(flatten)]
     target: Target,
     /// What all processes do from now on.
-    #[arg(value_parser = ["enforce", "shadow", "off"])]
-    mode: String,
+    #[arg(value_parser = PossibleValuesParser::new(["enforce", "shadow", "off"]).try_map(|mode| mode.parse::<Mode>()))]
+    mode: Mode,
 }
 
 pub(super) async fn run(arguments: &Arguments, json: bool) -> Outcome {
-    let mode = match &*arguments.mode {
-        "off" => Mode::Off,
-        "shadow" => Mode::Shadow,
-        _ => Mode::Enforce,
-    };
+    let mode = arguments.mode;
     let guard = arguments.target.observe().await?;
     let before = guard.state().fleet_mode;
     let changed = insist(async || guard.set_fleet_mode(mode).await.map(drop)).await;

@@ -66,7 +66,7 @@ impl Fleet {
                 // Behind it is the address of the process that holds it, as that sees it.
                 let lease = String::from_utf8_lossy(&lease);
                 let by = lease.split_once('@').map_or("a process", |(_, address)| address);
-                (micros(now_us - epoch_us), by.to_owned())
+                (micros(now_us - epoch_us), by.escape_debug().to_string())
             }),
             processes: processes(server, &target.name).await?,
         })

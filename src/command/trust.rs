@@ -103,7 +103,10 @@ pub(super) async fn run(arguments: &Arguments, json: bool) -> Outcome {
         ));
     }
     let known = io::stdin().lock().lines().collect::<Result<Vec<_>, _>>()?;
-    let known = known.iter().map(|id| id.trim_end()).filter(|id| !id.is_empty());
+    let known = known
+        .iter()
+        .map(|id| id.trim_start_matches('\u{feff}').trim_end())
+        .filter(|id| !id.is_empty());
     // A statement belongs to the filter's key, whatever the guard's name is.
     let guard = BloomGuard::builder("command", PathPattern::<String>::new("/{id}")?)
         .redis(&target::url(&arguments.url)?)

@@ -53,7 +53,9 @@ fn read(input: &mut impl BufRead, lines: &mut u64) -> Result<Batch, Failure> {
             break;
         }
         *lines += 1;
-        let id = line.trim_ascii_end();
+        // A byte order mark is no part of the first id.
+        let rest = line.strip_prefix("\u{feff}".as_bytes()).filter(|_| *lines == 1);
+        let id = rest.unwrap_or(&line).trim_ascii_end();
         if !id.is_empty() {
             batch.push((*lines, Id::new(id).ok()));
         }

@@ -9,7 +9,7 @@
 //! | otherwise | passes |
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -34,6 +34,8 @@ const FOUND: Duration = Duration::from_secs(10 * 60);
 const MISSED_LIFE: f64 = 1.5;
 /// For how long it holds that there was no filter yet.
 const SAID: Duration = Duration::from_secs(2);
+/// So many refusals come before the first sample: whoever tries a guard by hand sees it refuse.
+const UNSAMPLED: u32 = 10;
 /// The shortest and the longest time a client is told to stay away.
 const RETRY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
 
@@ -53,6 +55,8 @@ pub(crate) struct Gate {
     missed: RecentIds,
     lane: Lane,
     sample: Bucket,
+    /// Refusals, until the first may be a sample.
+    refusals: AtomicU32,
 }
 
 #[derive(Debug)]
@@ -140,6 +144,7 @@ impl Gate {
             missed: RecentIds::new(settings.missed, settings.null_ttl.mul_f64(MISSED_LIFE)),
             lane: Lane::new(settings.lane_concurrency, settings.lane_per_second),
             sample: Bucket::empty(settings.audits),
+            refusals: AtomicU32::new(0),
         }
     }
 
@@ -233,7 +238,7 @@ impl Gate {
             self.built();
         }
         match verdict {
-            Verdict::Absent(proof) if is_sampled || self.sample.take(now).is_ok() => {
+            Verdict::Absent(proof) if is_sampled || self.samples(now) => {
                 Row::Pass(Why::Sample(proof))
             }
             Verdict::Absent(proof) => Row::Refuse(proof),
@@ -250,6 +255,15 @@ impl Gate {
                 OnUnknown::Shed => Row::Shed(verdict),
             },
         }
+    }
+
+    /// Whether a refusal passes as the sample.
+    fn samples(&self, now: Instant) -> bool {
+        if self.refusals.load(Ordering::Relaxed) < UNSAMPLED {
+            self.refusals.fetch_add(1, Ordering::Relaxed);
+            return false;
+        }
+        self.sample.take(now).is_ok()
     }
 
     /// The record was found. What was noted as found just now was taken from the missed with that.

@@ -64,7 +64,9 @@ pub enum SettingError {
         max: String,
     },
     /// The filter would not fit into a Redis string.
-    #[error("filter for {capacity} ids at a rate of {rate} takes {bytes} bytes, more than {max}")]
+    #[error(
+        "filter for {capacity} ids at a rate of {rate} takes {bytes} bytes, more than {max}: in Redis it may be cut into more shards"
+    )]
     TooLarge {
         /// The ids that the filter, or a shard of it, would be for.
         capacity: u64,

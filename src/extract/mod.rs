@@ -127,6 +127,14 @@ pub trait IdExtractor: Send + Sync + 'static {
         Id::new(text)
     }
 
+    /// Whether a request without an id may be for these records all the same. If the first thousand such requests come before
+    /// any id, a warning asks whether the extractor matches the routes.
+    ///
+    /// Defaults to `true`. A [`PathPattern`] says so of paths that have its last fixed segment: `users` of `/users/{id}`.
+    fn concerns(&self, _parts: &Parts) -> bool {
+        true
+    }
+
     /// Whether a 404 may be about something else than the record with this id: a route that does not
     /// exist, a part of the record, a page beyond the last. Then it is remembered as a null only with
     /// the [`Missing`](crate::Missing) mark, unless
@@ -156,6 +164,10 @@ impl<E: IdExtractor + ?Sized> IdExtractor for Arc<E> {
         (**self).canonical(text)
     }
 
+    fn concerns(&self, parts: &Parts) -> bool {
+        (**self).concerns(parts)
+    }
+
     fn is_ambiguous(&self) -> bool {
         (**self).is_ambiguous()
     }
@@ -170,9 +182,30 @@ impl IdExtractor for Box<dyn IdExtractor> {
         (**self).canonical(text)
     }
 
+    fn concerns(&self, parts: &Parts) -> bool {
+        (**self).concerns(parts)
+    }
+
     fn is_ambiguous(&self) -> bool {
         (**self).is_ambiguous()
     }
+}
+
+/// Whether a request without an id would have one if a layer within cut the path's final slash, made double slashes one, or
+/// decoded `%2F`.
+pub(crate) fn has_id_rewritten(extractor: &dyn IdExtractor, parts: &Parts) -> bool {
+    let path = parts.uri.path();
+    let is_odd = |odd: &[&str]| odd.iter().any(|odd| path.contains(odd));
+    if path == "/" || !(path.ends_with('/') || is_odd(&["//", "%2F", "%2f"])) {
+        return false;
+    }
+    let path = path.replace("%2F", "/").replace("%2f", "/");
+    let segments: Vec<&str> = path.split('/').filter(|segment| !segment.is_empty()).collect();
+    let query = parts.uri.query().map_or_else(String::new, |query| format!("?{query}"));
+    let Ok(uri) = format!("/{}{query}", segments.join("/")).parse() else { return false };
+    let mut rewritten = parts.clone();
+    rewritten.uri = uri;
+    extractor.extract(&rewritten) != Extraction::Unguarded
 }
 
 /// An id as the application names it: anything with a [`Display`](fmt::Display) form, or an [`Id`]

@@ -40,7 +40,9 @@ use crate::id::{Id, InvalidId};
 /// is taken for an id and refused.
 ///
 /// The path is the request's as it arrives at the guard. A guard inside a router that is nested at
-/// `/api` sees the path without `/api`; one around the whole application sees it with.
+/// `/api` sees the path without `/api`; one around the whole application sees it with. **What rewrites
+/// paths goes outside of the guard.** Where a `NormalizePathLayer` inside of it makes `/users/7` of
+/// `/users/7/`, the guard has let that pass as another route.
 pub struct PathPattern<T = String> {
     /// The capture that is the id; none where the application has a route of its own.
     router: matchit::Router<Option<Box<str>>>,
@@ -48,6 +50,8 @@ pub struct PathPattern<T = String> {
     /// matcher would say the same.
     prefix: Option<Box<str>>,
     capture: Box<str>,
+    /// The first pattern's last segment that is no capture.
+    fixed: Option<Box<str>>,
     /// A pattern has other captures beside the id's, or there are several patterns.
     ambiguous: bool,
     id: PhantomData<fn() -> T>,
@@ -82,10 +86,12 @@ impl<T> PathPattern<T> {
     }
 
     fn over(pattern: &str, capture: &str, ambiguous: bool) -> Result<Self, PatternError> {
+        let is_fixed = |part: &&str| !part.is_empty() && !part.contains(['{', '}']);
         let mut new = Self {
             router: matchit::Router::new(),
             prefix: None,
             capture: capture.into(),
+            fixed: pattern.split('/').rfind(is_fixed).map(Box::from),
             ambiguous,
             id: PhantomData,
         };
@@ -145,6 +151,11 @@ where
         // matches, as every pattern begins with a slash.
         let Some(raw) = self.raw(parts.uri.path()) else { return Extraction::Unguarded };
         decoded(raw).and_then(|text| typed::canonical::<T>(&text)).into()
+    }
+
+    fn concerns(&self, parts: &Parts) -> bool {
+        let has = |fixed: &str| parts.uri.path().split('/').any(|part| part == fixed);
+        self.fixed.as_deref().is_none_or(has)
     }
 
     /// `false` for a single pattern with a single capture, which names the record and nothing else.

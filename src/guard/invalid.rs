@@ -7,18 +7,21 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use http::StatusCode;
+use http::request::Parts;
 use tokio::time::Instant;
 
 use crate::decide::bucket::{Bucket, Throttle};
-use crate::extract::Extraction;
+use crate::extract::{Extraction, IdExtractor};
 use crate::id::InvalidId;
 use crate::nulls::rules::is_found;
-use crate::observe::metrics::Metrics;
+use crate::observe::metrics::{Metrics, Stats};
 
 /// The least time between two alarms in the log; all are counted.
 const PAUSE: Duration = Duration::from_secs(1);
 /// When none of the first requests has an id, there is a warning after this number.
 const WITHOUT_ID: u32 = 1_000;
+/// So many looks at the counters of paths are a minute.
+const MINUTE: u32 = 60;
 
 /// How many refusals of invalid ids pass as a sample, and what is said of their answers.
 pub(crate) struct InvalidCanary {
@@ -55,19 +58,61 @@ impl InvalidCanary {
     }
 }
 
+/// Warns once of a minute in which more than a hundredth of the requests have no id, and would have one if a layer within rewrote
+/// their path.
+#[derive(Default)]
+pub(super) struct PathAlarm {
+    looks: u32,
+    before: Stats,
+    has_told: bool,
+}
+
+impl PathAlarm {
+    /// Looks at the counters: to be called once a second.
+    pub(super) fn look(&mut self, metrics: &Metrics) {
+        self.looks += 1;
+        if self.has_told || !self.looks.is_multiple_of(MINUTE) {
+            return;
+        }
+        let now = metrics.stats();
+        let paths = now.unguarded_path - self.before.unguarded_path;
+        let requests = now.requests - self.before.requests;
+        self.before = now;
+        if paths.saturating_mul(100) > requests {
+            self.has_told = true;
+            tracing::warn!(
+                parent: None,
+                filter = &*metrics.filter,
+                paths,
+                requests,
+                "requests pass unguarded whose path would name an id without its final slash, with single slashes, or with %2F \
+                 decoded: a layer inside of the guard that rewrites paths belongs outside of it"
+            );
+        }
+    }
+}
+
 /// Warns once, unless there was an id in a request before.
 #[derive(Default)]
 pub(crate) struct NoIdAlarm(AtomicU32);
 
 impl NoIdAlarm {
     /// Notes what was found in a request. Once the warning has no use any more, this only reads.
-    pub(crate) fn note(&self, extraction: &Extraction, filter: &str) {
+    pub(crate) fn note(
+        &self,
+        extraction: &Extraction,
+        extractor: &dyn IdExtractor,
+        parts: &Parts,
+        filter: &str,
+    ) {
         if self.0.load(Ordering::Relaxed) >= WITHOUT_ID {
             return;
         }
         if !matches!(extraction, Extraction::Unguarded) {
             self.0.store(WITHOUT_ID, Ordering::Relaxed);
-        } else if self.0.fetch_add(1, Ordering::Relaxed) + 1 == WITHOUT_ID {
+        } else if extractor.concerns(parts)
+            && self.0.fetch_add(1, Ordering::Relaxed) + 1 == WITHOUT_ID
+        {
             tracing::warn!(
                 filter,
                 requests = WITHOUT_ID,

@@ -10,7 +10,7 @@ use tokio::time::Instant;
 use super::verdicts::{FoundIds, Verdicts};
 use crate::decide::gate::{Known, Ruling, Subject, Subjects, Why};
 use crate::decide::lane::Permit;
-use crate::extract::{Extraction, readable};
+use crate::extract::{Extraction, has_id_rewritten, readable};
 use crate::guard::Guard;
 use crate::id::{Id, InvalidId};
 use crate::mode::Mode;
@@ -35,7 +35,11 @@ impl Guard {
         let mode = self.gate.mode();
         let extraction = if mode != Mode::Off && self.options.methods.contains(&parts.method) {
             let extraction = self.extractor.extract(parts);
-            self.no_id.note(&extraction, self.name());
+            self.no_id.note(&extraction, &*self.extractor, parts, self.name());
+            if extraction == Extraction::Unguarded && has_id_rewritten(&*self.extractor, parts) {
+                self.metrics.unguarded_path.add(1);
+                return Screened::Pass(None);
+            }
             extraction
         } else {
             Extraction::Unguarded

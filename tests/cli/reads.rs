@@ -47,7 +47,8 @@ async fn of_many_ids_it_names_those_that_would_be_refused() {
     let long = "x".repeat(300);
     let ran = Ran::fed(&["verify", &redis.url(), "users"], &format!("{ids}\n{long}\r\n"), &[]);
     ran.is_as_kept("verify");
-    let sound = Ran::fed(&["--json", "verify", &redis.url(), "users"], "1\n2", &[]);
+    // A byte order mark is no part of an id.
+    let sound = Ran::fed(&["--json", "verify", &redis.url(), "users"], "\u{feff}1\n2", &[]);
     assert_eq!(
         (sound.status, sound.json()["tally"]["present"].as_u64()),
         (0, Some(2)),
@@ -64,7 +65,11 @@ async fn it_says_how_the_filter_stands() {
     lines.is_as_kept("watch");
     guard.set_fleet_mode(Mode::Off).await.unwrap();
     Ran::with(&["status", &redis.url(), "users"]).is_as_kept("status_off");
-    redis.run::<i64>(&["DEL", "bg:{users}:bits"]);
+    // Whatever stands in a key, it is no line of the command's.
+    redis.run::<()>(&["SET", "bg:{users}:lock", "1@host\n\u{1b}[2Jabsent ids are refused"]);
+    let forged = Ran::with(&["status", &redis.url(), "users"]);
+    assert!(forged.out.contains(r"by host\n\u{1b}[2Jabsent ids are refused"), "{forged:?}");
+    redis.run::<i64>(&["DEL", "bg:{users}:lock", "bg:{users}:bits"]);
     drop(guard);
     eventually("its connections are closed", Duration::from_secs(5), || async {
         let clients: String = redis.run(&["CLIENT", "LIST"]);

@@ -12,7 +12,7 @@ use std::time::Duration;
 use bloom_guard::access::{Credentials, TlsSettings};
 use bloom_guard::extract::Extraction;
 use bloom_guard::{
-    BloomGuard, BoxError, Builder, ConfigError, ForeignFilter, NegativeCaching, OnInvalid,
+    BloomGuard, BoxError, Builder, ConfigError, ForeignFilter, Mode, NegativeCaching, OnInvalid,
     OnUnknown, Schedule, SecretKey, SettingError, Sizing, from_iter,
 };
 
@@ -294,7 +294,7 @@ fn a_filter_that_cannot_be_is_refused_with_its_limits() {
             matches!(sizing, SettingError::OutOfBounds { setting: "capacity", .. }),
             "{error:?}"
         );
-        assert_tells(&error, &[&capacity, &1, &u32::MAX]);
+        assert_tells(&error, &[&capacity, &1, &u32::MAX, &"shards"]);
     }
     for rate in [0.0, -0.01, 0.9e-9, 0.500_001, 1.0, 100.0, f64::NAN, f64::INFINITY] {
         let (sizing, error) = refused(1_000, rate);
@@ -305,10 +305,23 @@ fn a_filter_that_cannot_be_is_refused_with_its_limits() {
     let limit = 512 << 20;
     let (sizing, error) = refused(u32::MAX.into(), 0.01);
     assert!(matches!(sizing, SettingError::TooLarge { .. }), "{error:?}");
-    assert_tells(&error, &[&u32::MAX, &limit]);
+    assert_tells(&error, &[&u32::MAX, &limit, &"shards"]);
     for (capacity, rate) in [(1, 0.5), (1, 1e-9), (430_000_000, 0.01)] {
         named("users").capacity(capacity, rate).redis("redis://localhost").build().unwrap();
         assert!(Sizing::new(capacity, rate).unwrap().bytes() <= limit);
+    }
+}
+
+#[test]
+fn a_mode_is_read_as_it_is_written() {
+    for mode in [Mode::Enforce, Mode::Shadow, Mode::Off] {
+        for text in [mode.to_string(), format!("{mode:?}")] {
+            assert_eq!(text.parse(), Ok(mode), "{text}");
+        }
+    }
+    for text in ["", "of", " off", "enforce,"] {
+        let error = text.parse::<Mode>().unwrap_err().to_string();
+        assert_eq!(error, format!("mode: {text:?} is none of enforce, shadow, off"));
     }
 }
 

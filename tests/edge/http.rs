@@ -1,11 +1,13 @@
 //! The whole way: requests over sockets to an axum server with the guard in front of its handlers.
 
 use axum::Router;
+use axum::body::Body;
 use axum::extract::{Path, State};
 use axum::routing::get;
-use bloom_guard::BloomGuard;
+use bloom_guard::rejection::{Explained, NotFound, ProblemDetails, Rejected, Rejection};
+use bloom_guard::{BloomGuard, OnUnknown, PathPattern};
 use bytes::Bytes;
-use http::{Method, Response, StatusCode, header};
+use http::{HeaderMap, Method, Response, StatusCode, header};
 use support::http::HttpServer;
 use support::model::{Table, in_process};
 
@@ -59,4 +61,42 @@ async fn what_exists_is_served_and_what_was_never_created_is_refused() {
     assert_eq!(deleted.status(), StatusCode::METHOD_NOT_ALLOWED);
     assert_eq!(client.send(Method::POST, MALFORMED).await.status(), StatusCode::BAD_REQUEST);
     assert_eq!(guard.stats().unguarded, 2);
+}
+
+/// Sends a HEAD and a GET that are refused, and returns what they are answered, but for the time.
+async fn refused(guard: &BloomGuard, by: impl Rejection<Body> + Send + Sync + 'static) -> String {
+    let app = Router::new().route("/users/{id}", get(|| async {}));
+    let server = HttpServer::start(app.layer(guard.rejecting_with(by))).await;
+    let mut client = server.connect().await;
+    let mut heads: Vec<(StatusCode, HeaderMap)> = Vec::new();
+    for path in [ABSENT, MALFORMED] {
+        for method in [Method::GET, Method::HEAD] {
+            let is_head = method == Method::HEAD;
+            let mut response = client.send(method, path).await;
+            assert!(response.body().is_empty() || !is_head);
+            response.headers_mut().remove(header::DATE);
+            heads.push((response.status(), response.headers().clone()));
+        }
+    }
+    assert_eq!((&heads[0], &heads[2]), (&heads[1], &heads[3]));
+    format!("{} {}", heads[0].0.as_u16(), heads[0].1[header::CONTENT_LENGTH].to_str().unwrap())
+}
+
+#[tokio::test]
+async fn a_refused_head_has_the_headers_of_a_get_and_no_body() {
+    fn own(rejected: &Rejected) -> Response<Body> {
+        let response = Response::builder().status(rejected.status());
+        response.body(rejected.to_string().into()).unwrap()
+    }
+    let (_, absent, _server) = served().await;
+    let pattern = PathPattern::<u64>::new("/users/{id}").unwrap();
+    // Nobody listens there.
+    let busy = BloomGuard::builder("users", pattern).redis("redis://127.0.0.1:1");
+    let busy = busy.on_unknown(OnUnknown::Shed).build().unwrap();
+    for (guard, status) in [(absent, "404"), (busy, "503")] {
+        assert_eq!(refused(&guard, NotFound).await, format!("{status} 0"));
+        for told in [refused(&guard, ProblemDetails).await, refused(&guard, Explained(own)).await] {
+            assert!(told.starts_with(status) && !told.ends_with(" 0"), "{told}");
+        }
+    }
 }

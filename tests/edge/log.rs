@@ -57,17 +57,48 @@ fn a_guard_says_when_it_is_built_who_builds_its_filter() {
 #[tokio::test]
 async fn an_extractor_that_finds_no_id_in_a_thousand_requests_is_noticed_once() {
     let (log, _kept) = Log::begin();
-    let [guard, found, off] = [(); 3].map(|()| users().build().unwrap());
+    let [guard, found, off, other] = [(); 4].map(|()| users().build().unwrap());
     off.set_mode(Mode::Off);
     get(&found, "/users/7").await;
     for n in 0..2_000 {
-        // It finds one now and then, or none is looked for.
-        get(&found, &format!("/orders/{n}")).await;
+        // It finds one now and then, none is looked for, or all are for routes of another guard.
+        get(&found, &format!("/api/users/{n}")).await;
         get(&off, &format!("/users/{n}")).await;
-        get(&guard, &format!("/orders/{n}")).await;
+        get(&other, &format!("/orders/{n}")).await;
+        get(&guard, &format!("/api/users/{n}")).await;
         assert_eq!(log.with("does the extractor match").len(), usize::from(n >= 999), "{n}");
     }
     assert!(log.with("does the extractor match")[0].contains(FILTER));
+}
+
+#[tokio::test(start_paused = true)]
+async fn paths_that_are_an_ids_once_a_layer_within_rewrites_them_are_counted_apart_and_told_of_once()
+ {
+    let (log, _kept) = Log::begin();
+    let guard = users().build().unwrap();
+    for (paths, are_told) in [
+        (&["/", "/users/", "/orders/7/", "/users/7/x", "/users//"][..], 0),
+        (&["/users/8/"], 0),
+        (&["/users/8/", "//users/8", "/users//8/", "/users%2f8"], 1),
+        (&["/users/8/"; 100], 1),
+    ] {
+        let before = guard.stats();
+        for path in paths {
+            get(&guard, path).await;
+        }
+        let stats = guard.stats();
+        let apart = if paths[0] == "/" { 0 } else { paths.len() as u64 };
+        assert_eq!(stats.unguarded_path - before.unguarded_path, apart, "{paths:?}");
+        assert_eq!(stats.unguarded - before.unguarded, paths.len() as u64 - apart, "{paths:?}");
+        // One in a hundred is not told of.
+        for _ in 0..99 {
+            get(&guard, "/users/7").await;
+        }
+        sleep(Duration::from_secs(60)).await;
+        let told = log.with("a layer inside of the guard");
+        assert_eq!(told.len(), are_told, "{told:?}");
+        assert!(told.iter().all(|line| line.starts_with("WARN") && line.contains(FILTER)));
+    }
 }
 
 /// Adds up the numbers of requests that lines tell of.

@@ -160,6 +160,18 @@ async fn the_sample_is_as_small_as_it_says() {
     assert_eq!(sampled, 19, "none at the beginning, and then two a second");
 }
 
+/// Who tries the guard by hand sees it refuse.
+#[tokio::test(start_paused = true)]
+async fn the_first_ten_refusals_of_a_process_are_no_sample() {
+    let gate = gate(&Settings { audits: 1, ..settings() });
+    let later = Instant::now() + Duration::from_secs(3_600);
+    let sampled = (0..12).map(|n| {
+        let ruling = rule(&gate, gate.hash(&id(n)), known(ABSENT), later);
+        why(&ruling) == Some(Why::Sample(Proof::Filter))
+    });
+    assert_eq!(sampled.collect::<Vec<_>>(), [[false; 10].as_slice(), &[true, false]].concat());
+}
+
 #[tokio::test(start_paused = true)]
 async fn in_shadow_mode_everything_passes_and_says_what_it_would_have_met() {
     everything_passes_in(Mode::Shadow);
