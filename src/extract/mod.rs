@@ -173,24 +173,6 @@ impl<E: IdExtractor + ?Sized> IdExtractor for Arc<E> {
     }
 }
 
-impl IdExtractor for Box<dyn IdExtractor> {
-    fn extract(&self, parts: &Parts) -> Extraction {
-        (**self).extract(parts)
-    }
-
-    fn canonical(&self, text: &str) -> Result<Id, InvalidId> {
-        (**self).canonical(text)
-    }
-
-    fn concerns(&self, parts: &Parts) -> bool {
-        (**self).concerns(parts)
-    }
-
-    fn is_ambiguous(&self) -> bool {
-        (**self).is_ambiguous()
-    }
-}
-
 /// Whether a request without an id would have one if a layer within cut the path's final slash, made double slashes one, or
 /// decoded `%2F`.
 pub(crate) fn has_id_rewritten(extractor: &dyn IdExtractor, parts: &Parts) -> bool {

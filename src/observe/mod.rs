@@ -11,6 +11,6 @@ pub(crate) mod times;
 
 pub use self::activity::{Failure, WorkState};
 pub use self::metrics::Stats;
-pub use self::state::{CopyState, GuardState};
+pub use self::state::GuardState;
 pub use crate::decide::lane::LaneState;
-pub use crate::store::{LiveFilter, Record, ShardsState};
+pub use crate::store::{CopyState, LiveFilter, Record, ShardsState};

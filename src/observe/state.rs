@@ -9,7 +9,7 @@ use crate::decide::gate::Gate;
 use crate::decide::lane::LaneState;
 use crate::filter::Generation;
 use crate::mode::Mode;
-use crate::store::{Condition, CopyCondition, LiveFilter, Record, ShardsState};
+use crate::store::{Condition, CopyState, LiveFilter, Record, ShardsState};
 use crate::verdict::Doubt;
 
 /// The condition of a guard, as this process knows it at one moment.
@@ -55,26 +55,6 @@ impl serde::Serialize for Generation {
     }
 }
 
-/// This process's copy of a filter in Redis.
-#[derive(Debug, Clone, Copy, PartialEq)]
-#[cfg_attr(feature = "cli", derive(serde::Serialize))]
-#[non_exhaustive]
-pub struct CopyState {
-    /// Which filter it was read from. While another one is live, the copy answers only where Redis does not.
-    pub generation: Generation,
-    /// How many bytes it takes.
-    pub bytes: u64,
-    /// How long ago it began to be read.
-    pub age: Duration,
-    /// Ids that passed by a copy since the guard was built, or that [a fence](crate::guide::attackers#the-copy) answered for, divided by
-    /// all that were not found lately.
-    pub answered: f64,
-    /// The share of all ids about which it is silent, because there were more suspects than can be
-    /// remembered, from 0 to 1, as estimated from a part of them. See the guide's page
-    /// [`attackers`](crate::guide::attackers).
-    pub silent: f64,
-}
-
 impl GuardState {
     /// Puts together what the store, the lane and the counters know.
     pub(crate) fn new(condition: Condition, gate: &Gate, metrics: &Metrics) -> Self {
@@ -91,7 +71,11 @@ impl GuardState {
         let mut state = Self {
             live,
             shards,
-            copy: copy.map(|copy| CopyState::new(&copy, gate, metrics)),
+            copy: copy.map(|copy| CopyState {
+                answered: metrics.stats().copied_share(copy.fenced),
+                silent: gate.silenced(copy.built),
+                ..copy
+            }),
             settling,
             mode: gate.mode(),
             fleet_mode: gate.fleet_mode(),
@@ -183,17 +167,9 @@ impl fmt::Display for GuardState {
     }
 }
 
-impl CopyState {
-    fn new(copy: &CopyCondition, gate: &Gate, metrics: &Metrics) -> Self {
-        let (generation, bytes, age) = (copy.generation, copy.bytes, copy.read.elapsed());
-        let silent = gate.silenced(copy.built);
-        Self { generation, bytes, age, answered: metrics.stats().copied_share(copy.fenced), silent }
-    }
-}
-
 impl fmt::Display for CopyState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { generation, bytes, age, answered, silent } = self;
+        let Self { generation, bytes, age, answered, silent, .. } = self;
         write!(
             f,
             "generation {generation}, {bytes} bytes, {:.0} s old, answered {:.1} % of what was not found lately",

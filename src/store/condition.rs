@@ -67,7 +67,7 @@ pub(crate) struct Condition {
     /// Nothing where there is only one.
     pub(crate) shards: Option<ShardsState>,
     /// This process's copy of a filter, if there is one.
-    pub(crate) copy: Option<CopyCondition>,
+    pub(crate) copy: Option<CopyState>,
     /// For how long the filter still settles, zero if it waits for a rebuild; nothing once it has.
     pub(crate) settling: Option<Duration>,
     /// What the record of recent inserts holds, as read within the last seconds; nothing where that is not known.
@@ -76,17 +76,29 @@ pub(crate) struct Condition {
     pub(crate) trouble: Option<String>,
 }
 
-/// This process's copy of a filter.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct CopyCondition {
-    /// Which filter it was read from.
-    pub(crate) generation: Generation,
-    pub(crate) bytes: u64,
+/// This process's copy of a filter in Redis.
+#[derive(Debug, Clone, Copy, PartialEq)]
+#[cfg_attr(feature = "cli", derive(serde::Serialize))]
+#[non_exhaustive]
+pub struct CopyState {
+    /// Which filter it was read from. While another one is live, the copy answers only where Redis does not.
+    pub generation: Generation,
+    /// How many bytes it takes.
+    pub bytes: u64,
+    /// How long ago it began to be read.
+    pub age: Duration,
+    /// Ids that passed by a copy since the guard was built, or that [a fence](crate::guide::attackers#the-copy) answered for, divided by
+    /// all that were not found lately.
+    pub answered: f64,
+    /// The share of all ids about which it is silent, because there were more suspects than can be
+    /// remembered, from 0 to 1, as estimated from a part of them. See the guide's page
+    /// [`attackers`](crate::guide::attackers).
+    pub silent: f64,
     /// When the build of that filter began.
+    #[cfg_attr(feature = "cli", serde(skip))]
     pub(crate) built: Instant,
-    /// When it began to be read.
-    pub(crate) read: Instant,
     /// Ids that fences have answered for.
+    #[cfg_attr(feature = "cli", serde(skip))]
     pub(crate) fenced: u64,
 }
 

@@ -35,10 +35,8 @@ use crate::filter::{Generation, Sizing};
 use crate::id::{Digest, Id, KeyedDigest};
 use crate::mode::SharedMode;
 
-pub(crate) use condition::{
-    Condition, CopyCondition, FleetChange, FleetView, SeenMetadata, Survey,
-};
-pub use condition::{LiveFilter, Record, ShardsState};
+pub(crate) use condition::{Condition, FleetChange, FleetView, SeenMetadata, Survey};
+pub use condition::{CopyState, LiveFilter, Record, ShardsState};
 pub(crate) use lookup::{
     Answer, BoxFuture, Copied, Distrusted, Lookup, Lookups, NewNull, NullClaim, Remembered, Sought,
 };

@@ -1,18 +1,19 @@
 //! How several filters that hold the ids of one together stand.
 
-use crate::store::{Condition, CopyCondition, FleetView, Record, ShardsState, Survey};
+use crate::store::{Condition, CopyState, FleetView, Record, ShardsState, Survey};
 
 /// With so many bytes no more reasons are told.
 const REASONS: usize = 200;
 
-impl CopyCondition {
+impl CopyState {
     fn with(self, other: Self) -> Self {
         Self {
             generation: self.generation.min(other.generation),
             bytes: self.bytes + other.bytes,
             built: self.built.min(other.built),
-            read: self.read.min(other.read),
+            age: self.age.max(other.age),
             fenced: self.fenced + other.fenced,
+            ..self
         }
     }
 }
@@ -85,7 +86,7 @@ impl Condition {
         Self {
             live,
             shards: self.shards,
-            copy: copies.reduce(CopyCondition::with),
+            copy: copies.reduce(CopyState::with),
             settling: self.settling.max(other.settling),
             record: self.record.zip(other.record).map(|(one, other)| one.with(other)),
             trouble: both(self.trouble, other.trouble),

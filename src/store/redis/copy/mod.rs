@@ -14,7 +14,7 @@ use tokio::time::Instant;
 
 use crate::filter::{Filter, Header, Membership};
 use crate::id::{Digest, Digester, Id, KeyedDigest};
-use crate::store::{Copied, CopyCondition};
+use crate::store::{Copied, CopyState};
 
 pub(crate) struct Copies {
     /// How many bytes the copies of all guards of this process may take.
@@ -189,13 +189,15 @@ impl Copies {
         self.sample.lock().take()
     }
 
-    pub(crate) fn condition(&self) -> Option<CopyCondition> {
+    pub(crate) fn condition(&self) -> Option<CopyState> {
         let copy = self.current.load_full()?;
-        Some(CopyCondition {
+        Some(CopyState {
             generation: copy.header.generation,
             bytes: copy.room.0,
             built: copy.built,
-            read: copy.read,
+            age: copy.read.elapsed(),
+            answered: 0.0,
+            silent: 0.0,
             fenced: self.fenced.load(Ordering::Relaxed),
         })
     }
