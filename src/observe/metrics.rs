@@ -70,7 +70,7 @@ counters! {
     /// Requests that passed unchecked: of another method, or about no id.
     unguarded = Some(("requests", "unguarded"));
     /// Requests that passed unchecked, and whose path would name an id without its final slash, with single slashes, or with
-    /// `%2F` decoded: a layer that rewrites it so [goes outside](crate::guide::getting_started#where-the-layer-goes) of the guard.
+    /// `%2F` decoded. A layer that rewrites it so [goes outside](crate::guide::getting_started#where-the-layer-goes) of the guard.
     unguarded_path = Some(("requests", "unguarded_path"));
     /// Requests with an invalid id, refused or not.
     invalid = Some(("requests", "invalid"));
