@@ -47,6 +47,7 @@ fn drawn_up() -> Vec<Plan> {
         late_acknowledgement(),
         filter_put_aside(),
         live_filter_put_aside(),
+        late_swap(),
         answer_from_before_the_replay(),
         replay_after_a_slow_join(),
         late_reads_after(8246, 300),
@@ -54,6 +55,8 @@ fn drawn_up() -> Vec<Plan> {
         jump_unseen_by_a_poll(),
         jump_while_its_process_is_cut_off(),
         step_that_nobody_notices(),
+        jump_in_an_incarnation_not_met_yet(),
+        metadata_lost_in_a_scan(),
         late_checks(),
         given_more_time(),
         late_answer(),
@@ -62,6 +65,11 @@ fn drawn_up() -> Vec<Plan> {
         waits::works_for_moments(),
         waits::stands_still_in_a_replay(),
         waits::slow_replay(),
+        waits::comes_late(),
+        waits::gives_up(),
+        waits::forgets(),
+        waits::many_rows(),
+        waits::handled_late(),
         fleet::open_as_the_step_begins(),
         fleet::mode_set_as_a_step_was_under_way(),
         fleet::mode_lost(),
@@ -239,13 +247,34 @@ fn live_filter_put_aside() -> Plan {
     plan(DRAWN_UP + 12, CONFIG, operations)
 }
 
+/// A swap is long under way, and its process cut off. What that has built is put aside meanwhile, and is back before the swap
+/// arrives, when another process has put a newer filter live.
+fn late_swap() -> Plan {
+    const BUILT: u64 = 6000;
+    let rebuild = |instance| What::Rebuild { instance, accepting_loss: false, short: false };
+    let effect = Effect::DelayRequest(2500);
+    let late = Trap { on: "swap.lua", instance: Some(0), effect, times: 1 };
+    let put = || What::Redis(Mishap::Swap(vec!["next", "lock"]));
+    let operations = [
+        (BUILT, What::Trap(late)),
+        (BUILT, rebuild(0)),
+        (BUILT + 50, What::CutOff { instance: 0, for_ms: 4000 }),
+        (BUILT + 60, put()),
+        (BUILT + 500, rebuild(1)),
+        (BUILT + 2000, put()),
+        // All heals with the last.
+        (BUILT + 3000, What::Check { instance: 1, id: 0 }),
+    ];
+    plan(DRAWN_UP + 58, Config { flavour: Flavour::Zombies, ..CONFIG }, operations)
+}
+
 /// An insert is acknowledged by a Redis that the process has left meanwhile, after the replay to the next one
-/// has begun; and its row is committed when the next filter is live. A poll of the same connection was answered so late
-/// that it was given up, with the insert still under way.
+/// has begun; and its row is committed when the next filter is live. A poll of its connections was answered so late that
+/// they were given up, with the insert still under way.
 fn late_acknowledgement() -> Plan {
     // Not among the first rows.
     const ID: u64 = 8;
-    let late = Trap { on: "INFO", instance: Some(0), effect: Effect::DelayReply(660), times: 1 };
+    let late = Trap { on: "INFO", instance: Some(0), effect: Effect::DelayReply(660), times: 3 };
     let check = |instance| What::Check { instance, id: ID };
     let operations = [
         // Redis knows the script from then on.
@@ -355,6 +384,41 @@ fn jump_while_its_process_is_cut_off() -> Plan {
         (12_500, What::Check { instance: 1, id: ID }),
     ];
     plan(DRAWN_UP + 40, CONFIG, operations)
+}
+
+/// Redis's clock jumps, and jumps again in the incarnation that begins with that. One process was cut off from before the first
+/// jump; the other one has inserted a row in between, and is cut off when the second comes. The record seems to be so much older.
+fn jump_in_an_incarnation_not_met_yet() -> Plan {
+    const ID: u64 = 8;
+    const AGAIN: u64 = 9500;
+    let jump = || What::Redis(Mishap::Clock(30_000));
+    let cut_off = |instance, for_ms| What::CutOff { instance, for_ms };
+    let mut operations = vec![
+        (5000, cut_off(0, AGAIN + 500 - 5000)),
+        (5500, jump()),
+        (AGAIN - 200, create(1, ID, 0, 1700)),
+        (AGAIN - 100, cut_off(1, 2300)),
+        (AGAIN, jump()),
+        (AGAIN + 1100, create(0, ID + 1, 0, 1)),
+        (AGAIN + 1150, What::Rebuild { instance: 0, accepting_loss: false, short: false }),
+    ];
+    let asked = (AGAIN + 1510..AGAIN + 2100).step_by(10);
+    operations.extend(asked.map(|at| (at, What::Check { instance: 0, id: ID })));
+    plan(DRAWN_UP + 59, CONFIG, operations)
+}
+
+/// The metadata are lost during the scan of a rebuild, and a row that was inserted since is none that the scan has read.
+fn metadata_lost_in_a_scan() -> Plan {
+    const ID: u64 = 8;
+    let mut operations = vec![
+        (6000, What::Rebuild { instance: 0, accepting_loss: false, short: false }),
+        (6500, What::Redis(Mishap::Delete(vec!["fleet"]))),
+        // When both have joined again.
+        (7600, create(1, ID, 0, 1)),
+    ];
+    operations.extend((7900..8600).step_by(20).map(|at| (at, What::Check { instance: 1, id: ID })));
+    let config = Config { page: (2, 100), flavour: Flavour::Evicting, ..CONFIG };
+    plan(DRAWN_UP + 60, config, operations)
 }
 
 /// Redis's clock is stepped by less than anybody notices, and by more than a transaction lasts.

@@ -513,15 +513,6 @@ pub(crate) const BUGS: &[Bug] = &[
         }],
     },
     Bug {
-        name: "a session whose connections lead to two processes",
-        flavours: &[Forgetful],
-        edits: &[Source {
-            file: "store/link/supervised.rs",
-            from: "process == first.0",
-            to: "true",
-        }],
-    },
-    Bug {
         name: "data that went back in time unnoticed",
         flavours: &[Forgetful],
         edits: &[
@@ -1171,15 +1162,6 @@ pub(crate) fn take_late<P: 'static>(asks: impl Fn(&P) -> bool) -> Vec<P> {
                 to: "self.handler_time",
             },
         ],
-    },
-    Bug {
-        name: "an incarnation thought younger than it is by the time of a reply",
-        flavours: ANY,
-        edits: &[Source {
-            file: "store/redis/incarnation/join.rs",
-            from: "Duration::from_millis(age.count()?) + sent.elapsed()",
-            to: "Duration::from_millis(age.count()?)",
-        }],
     },
     Bug {
         name: "nulls stored although a replay was given up",
