@@ -44,6 +44,7 @@ fn drawn_up() -> Vec<Plan> {
     vec![
         forgotten_creates(),
         older_record(),
+        null_of_an_earlier_filter(),
         late_acknowledgement(),
         filter_put_aside(),
         live_filter_put_aside(),
@@ -154,6 +155,25 @@ fn forgotten_creates() -> Plan {
         (12_500, get),
     ];
     plan(DRAWN_UP, CONFIG, operations)
+}
+
+/// A row is deleted, which is told, and created anew. Redis fails over, and has the data of between these. The transaction of the
+/// insert is over by then, so that it is not said again: the null of the earlier filter is still there.
+fn null_of_an_earlier_filter() -> Plan {
+    // One of the first rows.
+    const ID: u64 = 7;
+    // No removal is remembered before.
+    let deleted = CONFIG.mark() + 1000;
+    let fails_over = deleted + 6000;
+    let mut operations = vec![
+        (deleted, What::Delete { instance: 0, id: ID, takes: 0, told: Told::Later(0) }),
+        (deleted + 100, What::Redis(Mishap::Dump)),
+        (deleted + 200, create(0, ID, 0, 1)),
+        (fails_over, What::Redis(Mishap::FailOver { from_dump: true, old: Old::Ends })),
+    ];
+    let asked = (fails_over + 2000..fails_over + 3000).step_by(100);
+    operations.extend(asked.map(|at| (at, What::Check { instance: 1, id: ID })));
+    plan(DRAWN_UP + 61, CONFIG, operations)
 }
 
 /// An operator puts an older copy of the record of recent inserts in its place: it lacks a row that was created anew

@@ -357,37 +357,6 @@ pub(crate) const BUGS: &[Bug] = &[
         ],
     },
     Bug {
-        name: "lost metadata unnoticed by a rebuild",
-        flavours: &[Evicting],
-        edits: &[
-            Script {
-                file: "swap.lua",
-                from: "if meta[1] ~= ARGV[4] then return 'OTHER' end",
-                to: "",
-            },
-            Script {
-                file: "swap.lua",
-                from: "if high * 4294967296 + low ~= tonumber(meta[2] or '0') or ",
-                to: "if ",
-            },
-            Script {
-                file: "wait.lua",
-                from: "if meta[1] ~= ARGV[1] then return 'OTHER' end",
-                to: "",
-            },
-            Script {
-                file: "record.lua",
-                from: "if meta[1] ~= ARGV[1] then return {'OTHER'} end",
-                to: "",
-            },
-            Script {
-                file: "join.lua",
-                from: "redis.call('DEL', KEYS[4], KEYS[5])",
-                to: "",
-            },
-        ],
-    },
-    Bug {
         name: "own inserts not said again",
         flavours: &[Forgetful],
         edits: &[Source {
@@ -703,6 +672,39 @@ pub(crate) const BUGS: &[Bug] = &[
         name: "a check whose header need not reach the last number",
         flavours: &[Forgetful, Evicting],
         edits: &[Source { file: BATCH, from: "head.stamp < head.last", to: "false" }],
+    },
+    Bug {
+        name: "lost metadata unnoticed by a rebuild",
+        flavours: &[Evicting],
+        edits: &[
+            Script {
+                file: "swap.lua",
+                from: "if meta[1] ~= ARGV[4] then return 'OTHER' end",
+                to: "",
+            },
+            Script {
+                file: "swap.lua",
+                from: "if high * 4294967296 + low ~= tonumber(meta[2] or '0') or ",
+                to: "if ",
+            },
+            Script {
+                file: "wait.lua",
+                from: "if meta[1] ~= ARGV[1] then return 'OTHER' end",
+                to: "",
+            },
+            Script {
+                file: "record.lua",
+                from: "if meta[1] ~= ARGV[1] then return {'OTHER'} end",
+                to: "",
+            },
+            Script {
+                file: "join.lua",
+                from: "redis.call('DEL', KEYS[4], KEYS[5])",
+                to: "",
+            },
+            // Else nobody believes what went live.
+            Source { file: BATCH, from: "head.stamp < head.last", to: "false" },
+        ],
     },
     Bug {
         name: "a check whose header need not be that of the live generation",
