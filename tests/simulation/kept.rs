@@ -62,6 +62,7 @@ fn drawn_up() -> Vec<Plan> {
         given_more_time(),
         late_answer(),
         senders_stand_still(),
+        null_in_two_calls(),
         misread(),
         waits::works_for_moments(),
         waits::stands_still_in_a_replay(),
@@ -491,6 +492,25 @@ fn senders_stand_still() -> Plan {
         (6504, check(7)),
     ];
     plan(DRAWN_UP + 9, Config { flavour: Flavour::Calm, ..CONFIG }, operations)
+}
+
+/// A handler finds a row missing. The answer to its check was late; Redis does not know the script that stores a null, says so
+/// late, and is late again.
+fn null_in_two_calls() -> Plan {
+    // One of the first rows.
+    const ID: u64 = 7;
+    let late = |on, times| {
+        What::Trap(Trap { on, instance: Some(0), effect: Effect::DelayReply(21), times })
+    };
+    let answers = Answers::Truly { marked: true, gone: false };
+    let operations = [
+        (6000, What::Delete { instance: 0, id: ID, takes: 0, told: Told::Never }),
+        (6500, late("check", 1)),
+        (6500, late("null.lua", 2)),
+        (6500, What::Ask(Ask { answers, ..Ask::get(0, ID) })),
+        (6600, What::Check { instance: 0, id: ID }),
+    ];
+    plan(DRAWN_UP + 62, Config { flavour: Flavour::Lossy, ..CONFIG }, operations)
 }
 
 /// The sources leave out every second row from some moment on, and go on doing so. A few of those rows are found, and inserted;
