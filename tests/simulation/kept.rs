@@ -11,7 +11,8 @@ use crate::campaign::OPERATIONS;
 use crate::net::{AGAIN, Effect, Trap};
 use crate::oracle::Findings;
 use crate::plan::{
-    Answers, Ask, Config, Create, Flavour, Mishap, Old, Operation, Plan, Process, Rules, Told, What,
+    Answers, Ask, Caller, Config, Create, Flavour, Mishap, Old, Operation, Plan, Process, Rules,
+    Told, What,
 };
 use crate::world;
 
@@ -63,6 +64,7 @@ fn drawn_up() -> Vec<Plan> {
         late_answer(),
         senders_stand_still(),
         null_in_two_calls(),
+        nulls_in_a_batch(),
         misread(),
         waits::works_for_moments(),
         waits::stands_still_in_a_replay(),
@@ -88,6 +90,8 @@ fn drawn_up() -> Vec<Plan> {
         fence::by_more_than_a_page(),
         fence::inserts_beside_a_load(),
         put_back::old_bits_refuse_no_row_that_was_inserted_since(),
+        put_back::old_bits_in_a_batch(),
+        put_back::filter_of_before_it_had_settled(),
         shards::joined_in_part(),
         shards::lost_in_one(),
         shards::away_in_a_batch(),
@@ -511,6 +515,31 @@ fn null_in_two_calls() -> Plan {
         (6600, What::Check { instance: 0, id: ID }),
     ];
     plan(DRAWN_UP + 62, Config { flavour: Flavour::Lossy, ..CONFIG }, operations)
+}
+
+/// Two nulls are read in one batch with many rows: that of a row that was deleted, and that of one which a caller without
+/// credentials is not shown. The one who is shown it asks for it then, and another asks twice for one id.
+fn nulls_in_a_batch() -> Plan {
+    // Two of the first rows. The second one has an owner.
+    const DELETED: u64 = 7;
+    const HIDDEN: u64 = 5;
+    let late = Trap { on: "check", instance: Some(1), effect: Effect::DelayReply(5), times: 2 };
+    let marked = Answers::Truly { marked: true, gone: false };
+    let check = |id| What::Check { instance: 1, id };
+    let operations = [
+        (6000, What::Delete { instance: 0, id: DELETED, takes: 0, told: Told::Never }),
+        (6500, What::Ask(Ask { answers: marked, ..Ask::get(0, DELETED) })),
+        (6500, What::Ask(Ask::get(0, HIDDEN))),
+        // Two are under way, so that the others wait, and are one batch.
+        (6600, What::Trap(late)),
+        (6600, check(0)),
+        (6601, check(10)),
+        (6602, check(DELETED)),
+        (6602, check(DELETED)),
+        (6602, What::Ask(Ask { caller: Caller::Bearer, ..Ask::get(1, HIDDEN) })),
+        (6602, What::Sweep { instance: 1 }),
+    ];
+    plan(DRAWN_UP + 67, CONFIG, operations)
 }
 
 /// The sources leave out every second row from some moment on, and go on doing so. A few of those rows are found, and inserted;

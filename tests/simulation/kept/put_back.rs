@@ -1,7 +1,8 @@
 //! One key that is put back as an old copy of itself, while all others stay.
 
 use super::{CONFIG, DRAWN_UP, create, plan};
-use crate::plan::{Mishap, Plan, What};
+use crate::net::{Effect, Trap};
+use crate::plan::{Config, Create, Mishap, Plan, What};
 
 /// Not among the first rows.
 const ID: u64 = 8;
@@ -18,4 +19,42 @@ pub(super) fn old_bits_refuse_no_row_that_was_inserted_since() -> Plan {
     ];
     operations.extend((31..36).map(|at| (COPIED + at, What::Check { instance: 1, id: ID })));
     plan(DRAWN_UP + 43, CONFIG, operations)
+}
+
+/// The same of many rows, in the midst of a batch that asks for all of them.
+pub(super) fn old_bits_in_a_batch() -> Plan {
+    let trap = |effect, times| What::Trap(Trap { on: "check", instance: Some(1), effect, times });
+    let create = Create { ids: 0..CONFIG.pool, ..Create::of(0, 1) };
+    let check = |id| What::Check { instance: 1, id };
+    let operations = [
+        (COPIED, What::Redis(Mishap::Dump)),
+        (COPIED + 10, What::Create { instance: 0, create }),
+        // Two are under way, so that the others wait, and are one batch.
+        (COPIED + 40, trap(Effect::DelayReply(5), 2)),
+        (COPIED + 40, check(0)),
+        (COPIED + 41, check(10)),
+        (COPIED + 42, trap(Effect::Midway(Mishap::PutBack("bits")), 1)),
+        (COPIED + 42, What::Sweep { instance: 1 }),
+        (COPIED + 100, check(0)),
+    ];
+    plan(DRAWN_UP + 66, CONFIG, operations)
+}
+
+/// A program that does not insert creates a row while the filter settles. As soon as the next filter is live, the one before is put
+/// back; nothing was inserted meanwhile. The process that did not build hears that the filter has settled, and sees no other.
+pub(super) fn filter_of_before_it_had_settled() -> Plan {
+    const SETTLED: u64 = 12_200;
+    let effect = Effect::Then(Mishap::PutBack("bits"));
+    let trap = Trap { on: "release.lua", instance: Some(1), effect, times: 1 };
+    let mut operations = vec![
+        // It polls half a second later from then on.
+        (SETTLED - 1300, What::CutOff { instance: 0, for_ms: 300 }),
+        (SETTLED - 1100, What::Stranger { id: ID, hold: 0 }),
+        (SETTLED - 600, What::Redis(Mishap::Dump)),
+        (SETTLED - 100, What::Trap(trap)),
+        (SETTLED, What::Rebuild { instance: 1, accepting_loss: false, short: false }),
+    ];
+    let asked = (SETTLED + 10..SETTLED + 800).step_by(20);
+    operations.extend(asked.map(|at| (at, What::Check { instance: 0, id: ID })));
+    plan(DRAWN_UP + 64, Config { settle: SETTLED - 100, ..CONFIG }, operations)
 }
