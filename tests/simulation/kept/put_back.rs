@@ -41,20 +41,20 @@ pub(super) fn old_bits_in_a_batch() -> Plan {
 }
 
 /// A program that does not insert creates a row while the filter settles. As soon as the next filter is live, the one before is put
-/// back; nothing was inserted meanwhile. The process that did not build hears that the filter has settled, and sees no other.
+/// back; nothing was inserted meanwhile. The process that did not build hears that the filter has settled, and sees no other
+/// until it has built one itself.
 pub(super) fn filter_of_before_it_had_settled() -> Plan {
-    const SETTLED: u64 = 12_200;
+    const SETTLED: u64 = 12_110;
     let effect = Effect::Then(Mishap::PutBack("bits"));
     let trap = Trap { on: "release.lua", instance: Some(1), effect, times: 1 };
     let mut operations = vec![
-        // It polls half a second later from then on.
-        (SETTLED - 1300, What::CutOff { instance: 0, for_ms: 300 }),
-        (SETTLED - 1100, What::Stranger { id: ID, hold: 0 }),
-        (SETTLED - 600, What::Redis(Mishap::Dump)),
-        (SETTLED - 100, What::Trap(trap)),
+        (4000, What::Stranger { id: ID, hold: 0 }),
+        (COPIED, What::Redis(Mishap::Dump)),
         (SETTLED, What::Rebuild { instance: 1, accepting_loss: false, short: false }),
+        (SETTLED + 1500, What::Trap(trap)),
     ];
-    let asked = (SETTLED + 10..SETTLED + 800).step_by(20);
+    let asked = (SETTLED + 1900..SETTLED + 4000).step_by(20);
     operations.extend(asked.map(|at| (at, What::Check { instance: 0, id: ID })));
-    plan(DRAWN_UP + 64, Config { settle: SETTLED - 100, ..CONFIG }, operations)
+    let config = Config { settle: SETTLED - 100, page: (2, 100), ..CONFIG };
+    plan(DRAWN_UP + 64, config, operations)
 }
