@@ -12,7 +12,8 @@ use crate::campaign::OPERATIONS;
 use crate::net::{AGAIN, Effect, Trap};
 use crate::oracle::Findings;
 use crate::plan::{
-    Answers, Ask, Config, Create, Flavour, Mishap, Old, Operation, Plan, Process, Rules, Told, What,
+    Answers, Ask, Caller, Config, Create, Flavour, Mishap, Old, Operation, Plan, Process, Rules,
+    Told, What,
 };
 use crate::world;
 
@@ -45,9 +46,11 @@ fn drawn_up() -> Vec<Plan> {
     vec![
         forgotten_creates(),
         older_record(),
+        null_of_an_earlier_filter(),
         late_acknowledgement(),
         filter_put_aside(),
         live_filter_put_aside(),
+        late_swap(),
         answer_from_before_the_replay(),
         replay_after_a_slow_join(),
         late_reads_after(8246, 300),
@@ -56,15 +59,24 @@ fn drawn_up() -> Vec<Plan> {
         jump_while_its_process_is_cut_off(),
         step_that_nobody_notices(),
         second_jump_that_one_process_does_not_see(),
+        jump_in_an_incarnation_not_met_yet(),
+        metadata_lost_in_a_scan(),
         late_checks(),
         replaced_in_a_batch(),
         given_more_time(),
         late_answer(),
         senders_stand_still(),
+        null_in_two_calls(),
+        nulls_in_a_batch(),
         misread(),
         waits::works_for_moments(),
         waits::stands_still_in_a_replay(),
         waits::slow_replay(),
+        waits::comes_late(),
+        waits::gives_up(),
+        waits::forgets(),
+        waits::many_rows(),
+        waits::handled_late(),
         fleet::open_as_the_step_begins(),
         fleet::mode_set_as_a_step_was_under_way(300),
         fleet::mode_set_as_a_step_was_under_way(0),
@@ -87,6 +99,8 @@ fn drawn_up() -> Vec<Plan> {
         nulls::found_again_after_a_failover(),
         put_back::old_bits_refuse_no_row_that_was_inserted_since(),
         put_back::filter_that_settled_put_back_as_the_next_goes_live(),
+        put_back::old_bits_in_a_batch(),
+        put_back::filter_of_before_it_had_settled(),
         shards::joined_in_part(),
         shards::lost_in_one(),
         shards::away_in_a_batch(),
@@ -159,6 +173,25 @@ fn forgotten_creates() -> Plan {
         (12_500, get),
     ];
     plan(DRAWN_UP, CONFIG, operations)
+}
+
+/// A row is deleted, which is told, and created anew. Redis fails over, and has the data of between these. The transaction of the
+/// insert is over by then, so that it is not said again: the null of the earlier filter is still there.
+fn null_of_an_earlier_filter() -> Plan {
+    // One of the first rows.
+    const ID: u64 = 7;
+    // No removal is remembered before.
+    let deleted = CONFIG.mark() + 1000;
+    let fails_over = deleted + 6000;
+    let mut operations = vec![
+        (deleted, What::Delete { instance: 0, id: ID, takes: 0, told: Told::Later(0) }),
+        (deleted + 100, What::Redis(Mishap::Dump)),
+        (deleted + 200, create(0, ID, 0, 1)),
+        (fails_over, What::Redis(Mishap::FailOver { from_dump: true, old: Old::Ends })),
+    ];
+    let asked = (fails_over + 2000..fails_over + 3000).step_by(100);
+    operations.extend(asked.map(|at| (at, What::Check { instance: 1, id: ID })));
+    plan(DRAWN_UP + 61, CONFIG, operations)
 }
 
 /// An operator puts an older copy of the record of recent inserts in its place: it lacks a row that was created anew
@@ -256,13 +289,34 @@ fn live_filter_put_aside() -> Plan {
     plan(DRAWN_UP + 12, CONFIG, operations)
 }
 
+/// A swap is long under way, and its process cut off. What that has built is put aside meanwhile, and is back before the swap
+/// arrives, when another process has put a newer filter live.
+fn late_swap() -> Plan {
+    const BUILT: u64 = 6000;
+    let rebuild = |instance| What::Rebuild { instance, accepting_loss: false, short: false };
+    let effect = Effect::DelayRequest(2500);
+    let late = Trap { on: "swap.lua", instance: Some(0), effect, times: 1 };
+    let put = || What::Redis(Mishap::Swap(vec!["next", "lock"]));
+    let operations = [
+        (BUILT, What::Trap(late)),
+        (BUILT, rebuild(0)),
+        (BUILT + 50, What::CutOff { instance: 0, for_ms: 4000 }),
+        (BUILT + 60, put()),
+        (BUILT + 500, rebuild(1)),
+        (BUILT + 2000, put()),
+        // All heals with the last.
+        (BUILT + 3000, What::Check { instance: 1, id: 0 }),
+    ];
+    plan(DRAWN_UP + 58, Config { flavour: Flavour::Zombies, ..CONFIG }, operations)
+}
+
 /// An insert is acknowledged by a Redis that the process has left meanwhile, after the replay to the next one
-/// has begun; and its row is committed when the next filter is live. A poll of the same connection was answered so late
-/// that it was given up, with the insert still under way.
+/// has begun; and its row is committed when the next filter is live. A poll of its connections was answered so late that
+/// they were given up, with the insert still under way.
 fn late_acknowledgement() -> Plan {
     // Not among the first rows.
     const ID: u64 = 8;
-    let late = Trap { on: "INFO", instance: Some(0), effect: Effect::DelayReply(660), times: 1 };
+    let late = Trap { on: "INFO", instance: Some(0), effect: Effect::DelayReply(660), times: 3 };
     let check = |instance| What::Check { instance, id: ID };
     let operations = [
         // Redis knows the script from then on.
@@ -396,6 +450,41 @@ fn jump_while_its_process_is_cut_off() -> Plan {
     plan(DRAWN_UP + 40, CONFIG, operations)
 }
 
+/// Redis's clock jumps, and jumps again in the incarnation that begins with that. One process was cut off from before the first
+/// jump; the other one has inserted a row in between, and is cut off when the second comes. The record seems to be so much older.
+fn jump_in_an_incarnation_not_met_yet() -> Plan {
+    const ID: u64 = 8;
+    const AGAIN: u64 = 9500;
+    let jump = || What::Redis(Mishap::Clock(30_000));
+    let cut_off = |instance, for_ms| What::CutOff { instance, for_ms };
+    let mut operations = vec![
+        (5000, cut_off(0, AGAIN + 500 - 5000)),
+        (5500, jump()),
+        (AGAIN - 200, create(1, ID, 0, 1700)),
+        (AGAIN - 100, cut_off(1, 2300)),
+        (AGAIN, jump()),
+        (AGAIN + 1100, create(0, ID + 1, 0, 1)),
+        (AGAIN + 1150, What::Rebuild { instance: 0, accepting_loss: false, short: false }),
+    ];
+    let asked = (AGAIN + 1510..AGAIN + 2100).step_by(10);
+    operations.extend(asked.map(|at| (at, What::Check { instance: 0, id: ID })));
+    plan(DRAWN_UP + 59, CONFIG, operations)
+}
+
+/// The metadata are lost during the scan of a rebuild, and a row that was inserted since is none that the scan has read.
+fn metadata_lost_in_a_scan() -> Plan {
+    const ID: u64 = 8;
+    let mut operations = vec![
+        (6000, What::Rebuild { instance: 0, accepting_loss: false, short: false }),
+        (6500, What::Redis(Mishap::Delete(vec!["fleet"]))),
+        // When both have joined again.
+        (7600, create(1, ID, 0, 1)),
+    ];
+    operations.extend((7900..8600).step_by(20).map(|at| (at, What::Check { instance: 1, id: ID })));
+    let config = Config { page: (2, 100), flavour: Flavour::Evicting, ..CONFIG };
+    plan(DRAWN_UP + 60, config, operations)
+}
+
 /// Redis's clock is stepped by less than anybody notices, and by more than a transaction lasts.
 fn step_that_nobody_notices() -> Plan {
     const ID: u64 = 8;
@@ -467,6 +556,50 @@ fn senders_stand_still() -> Plan {
         (6504, check(7)),
     ];
     plan(DRAWN_UP + 9, Config { flavour: Flavour::Calm, ..CONFIG }, operations)
+}
+
+/// A handler finds a row missing. The answer to its check was late; Redis does not know the script that stores a null, says so
+/// late, and is late again.
+fn null_in_two_calls() -> Plan {
+    // One of the first rows.
+    const ID: u64 = 7;
+    let late = |on, times| {
+        What::Trap(Trap { on, instance: Some(0), effect: Effect::DelayReply(21), times })
+    };
+    let answers = Answers::Truly { marked: true, gone: false };
+    let operations = [
+        (6000, What::Delete { instance: 0, id: ID, takes: 0, told: Told::Never }),
+        (6500, late("check", 1)),
+        (6500, late("null.lua", 2)),
+        (6500, What::Ask(Ask { answers, ..Ask::get(0, ID) })),
+        (6600, What::Check { instance: 0, id: ID }),
+    ];
+    plan(DRAWN_UP + 62, Config { flavour: Flavour::Lossy, ..CONFIG }, operations)
+}
+
+/// Two nulls are read in one batch with many rows: that of a row that was deleted, and that of one which a caller without
+/// credentials is not shown. The one who is shown it asks for it then, and another asks twice for one id.
+fn nulls_in_a_batch() -> Plan {
+    // Two of the first rows. The second one has an owner.
+    const DELETED: u64 = 7;
+    const HIDDEN: u64 = 5;
+    let late = Trap { on: "check", instance: Some(1), effect: Effect::DelayReply(5), times: 2 };
+    let marked = Answers::Truly { marked: true, gone: false };
+    let check = |id| What::Check { instance: 1, id };
+    let operations = [
+        (6000, What::Delete { instance: 0, id: DELETED, takes: 0, told: Told::Never }),
+        (6500, What::Ask(Ask { answers: marked, ..Ask::get(0, DELETED) })),
+        (6500, What::Ask(Ask::get(0, HIDDEN))),
+        // Two are under way, so that the others wait, and are one batch.
+        (6600, What::Trap(late)),
+        (6600, check(0)),
+        (6601, check(10)),
+        (6602, check(DELETED)),
+        (6602, check(DELETED)),
+        (6602, What::Ask(Ask { caller: Caller::Bearer, ..Ask::get(1, HIDDEN) })),
+        (6602, What::Sweep { instance: 1 }),
+    ];
+    plan(DRAWN_UP + 67, CONFIG, operations)
 }
 
 /// The sources leave out every second row from some moment on, and go on doing so. A few of those rows are found, and inserted;

@@ -2,7 +2,7 @@
 
 use super::{CONFIG, DRAWN_UP, create, plan};
 use crate::net::{Effect, Trap};
-use crate::plan::{Config, Mishap, Plan, What};
+use crate::plan::{Config, Create, Mishap, Plan, What};
 
 /// Not among the first rows.
 const ID: u64 = 8;
@@ -39,4 +39,42 @@ pub(super) fn filter_that_settled_put_back_as_the_next_goes_live() -> Plan {
         checks.flat_map(|at| [0, 1].map(|instance| (at, What::Check { instance, id: ID }))),
     );
     plan(DRAWN_UP + 76, Config { settle: SETTLE, ..CONFIG }, operations)
+}
+
+/// The same of many rows, in the midst of a batch that asks for all of them.
+pub(super) fn old_bits_in_a_batch() -> Plan {
+    let trap = |effect, times| What::Trap(Trap { on: "check", instance: Some(1), effect, times });
+    let create = Create { ids: 0..CONFIG.pool, ..Create::of(0, 1) };
+    let check = |id| What::Check { instance: 1, id };
+    let operations = [
+        (COPIED, What::Redis(Mishap::Dump)),
+        (COPIED + 10, What::Create { instance: 0, create }),
+        // Two are under way, so that the others wait, and are one batch.
+        (COPIED + 40, trap(Effect::DelayReply(5), 2)),
+        (COPIED + 40, check(0)),
+        (COPIED + 41, check(10)),
+        (COPIED + 42, trap(Effect::Midway(Mishap::PutBack("bits")), 1)),
+        (COPIED + 42, What::Sweep { instance: 1 }),
+        (COPIED + 100, check(0)),
+    ];
+    plan(DRAWN_UP + 66, CONFIG, operations)
+}
+
+/// A program that does not insert creates a row while the filter settles. As soon as the next filter is live, the one before is put
+/// back; nothing was inserted meanwhile. The process that did not build hears that the filter has settled, and sees no other
+/// until it has built one itself.
+pub(super) fn filter_of_before_it_had_settled() -> Plan {
+    const SETTLED: u64 = 12_110;
+    let effect = Effect::Then(Mishap::PutBack("bits"));
+    let trap = Trap { on: "release.lua", instance: Some(1), effect, times: 1 };
+    let mut operations = vec![
+        (4000, What::Stranger { id: ID, hold: 0 }),
+        (COPIED, What::Redis(Mishap::Dump)),
+        (SETTLED, What::Rebuild { instance: 1, accepting_loss: false, short: false }),
+        (SETTLED + 1500, What::Trap(trap)),
+    ];
+    let asked = (SETTLED + 1900..SETTLED + 4000).step_by(20);
+    operations.extend(asked.map(|at| (at, What::Check { instance: 0, id: ID })));
+    let config = Config { settle: SETTLED - 100, page: (2, 100), ..CONFIG };
+    plan(DRAWN_UP + 64, config, operations)
 }

@@ -5,7 +5,7 @@
 
 use super::{CONFIG, DRAWN_UP, PROCESS, create, plan};
 use crate::net::{AGAIN, Effect, Trap};
-use crate::plan::{Config, Create, Mishap, Old, Plan, Process, What};
+use crate::plan::{Answers, Ask, Config, Create, Mishap, Old, Plan, Process, What};
 
 /// Not among the first rows.
 const ID: u64 = 8;
@@ -74,14 +74,78 @@ pub(super) fn slow_replay() -> Plan {
     let effect = Effect::DelayRequest(450);
     let slow = Trap { on: AGAIN, instance: Some(ONE), effect, times: 8 };
     let create = |instance, create| What::Create { instance, create };
-    let mut operations = lost(9850, 7600);
+    let mut operations = lost(10_000, 7600);
     operations.extend([
-        (begins, create(ONE, Create { ids: 0..IDS, ..Create::of(0, 9850 - begins) })),
+        (begins, create(ONE, Create { ids: 0..IDS, ..Create::of(0, 10_000 - begins) })),
         (WORKS, What::Trap(slow)),
         // Redis knows the script from then on.
         (7200, create(OTHER, Create::of(IDS, 1))),
     ]);
-    operations.extend((9860..10_500).step_by(60).map(|at| (at, What::Sweep { instance: OTHER })));
+    operations.extend((10_010..10_500).step_by(60).map(|at| (at, What::Sweep { instance: OTHER })));
     let processes = [Process { capacity: 1000, ..PATIENT }; 4];
     sorted(DRAWN_UP + 7, Config { pool: IDS, processes, ..config(5) }, operations)
+}
+
+/// A process comes just before the scan would begin, and its inserts are slow to arrive.
+pub(super) fn comes_late() -> Plan {
+    let effect = Effect::DelayRequest(900);
+    let slow = Trap { on: AGAIN, instance: Some(ONE), effect, times: 1 };
+    let mut operations = lost(9200, 8500);
+    operations.push((WORKS, What::Trap(slow)));
+    operations.extend(asked(9210, 9500));
+    sorted(DRAWN_UP + 53, config(5), operations)
+}
+
+/// A process comes when a slow scan is under way, and cannot say its insert again before its transaction is over.
+pub(super) fn gives_up() -> Plan {
+    let trap = Trap { on: AGAIN, instance: Some(ONE), effect: Effect::LoseRequest, times: 30 };
+    let mut operations = lost(10_900, 9200);
+    operations.push((WORKS, What::Trap(trap)));
+    operations.extend(asked(12_700, 13_500));
+    sorted(DRAWN_UP + 54, Config { processes: [PROCESS; 4], ..config(200) }, operations)
+}
+
+/// A process has inserted more since than it can say again. When a filter is live that has the row, a handler reads the database
+/// as it was before that.
+pub(super) fn forgets() -> Plan {
+    const COMMITS: u64 = 10_850;
+    let process = Process { recent_ids: 2, handler_time: 4000, ..PROCESS };
+    let answers = Answers::Truly { marked: true, gone: false };
+    let late = What::Ask(Ask { lag: 3000, answers, ..Ask::get(OTHER, ID) });
+    let mut operations = lost(COMMITS, WORKS);
+    operations.extend([9, 11, 13].map(|id| (WORKS - 40, create(ONE, id, 0, 1))));
+    operations.extend(asked(COMMITS + 10, COMMITS + 100));
+    operations.push((COMMITS + 2400, late));
+    operations.extend(asked(COMMITS + 2450, COMMITS + 2550));
+    sorted(DRAWN_UP + 55, Config { processes: [process; 4], ..CONFIG }, operations)
+}
+
+/// Many rows are inserted at once, by several calls.
+pub(super) fn many_rows() -> Plan {
+    const IDS: u64 = 300;
+    let begins = WORKS - 40;
+    let create = Create { ids: 0..IDS, ..Create::of(0, 9500 - begins) };
+    let mut operations = lost(9500, WORKS + 100);
+    operations.push((begins, What::Create { instance: ONE, create }));
+    operations.extend([9510, 9600].map(|at| (at, What::Sweep { instance: OTHER })));
+    sorted(DRAWN_UP + 56, Config { pool: IDS, ..config(5) }, operations)
+}
+
+/// The process stands still before it handles the acknowledgement, and until a filter is live that lacks the row.
+pub(super) fn handled_late() -> Plan {
+    const GOES_ON: u64 = 9955;
+    let late =
+        Trap { on: "add.lua", instance: Some(ONE), effect: Effect::DelayReply(20), times: 2 };
+    let mut operations = vec![
+        // Redis knows the script from then on.
+        (5900, create(ONE, ID + 1, 0, 1)),
+        (6000, What::Redis(Mishap::Dump)),
+        (WORKS - 60, What::Trap(late)),
+        (WORKS - 60, create(ONE, ID, 0, 0)),
+        (WORKS - 50, What::Pause { instance: ONE, for_ms: GOES_ON - (WORKS - 50) }),
+        (WORKS, What::Redis(Mishap::FailOver { from_dump: true, old: Old::Demoted })),
+    ];
+    operations
+        .extend((GOES_ON..GOES_ON + 50).map(|at| (at, What::Check { instance: OTHER, id: ID })));
+    sorted(DRAWN_UP + 57, CONFIG, operations)
 }

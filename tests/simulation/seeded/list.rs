@@ -357,37 +357,6 @@ pub(crate) const BUGS: &[Bug] = &[
         ],
     },
     Bug {
-        name: "lost metadata unnoticed by a rebuild",
-        flavours: &[Evicting],
-        edits: &[
-            Script {
-                file: "swap.lua",
-                from: "if meta[1] ~= ARGV[4] then return 'OTHER' end",
-                to: "",
-            },
-            Script {
-                file: "swap.lua",
-                from: "if high * 4294967296 + low ~= tonumber(meta[2] or '0') or ",
-                to: "if ",
-            },
-            Script {
-                file: "wait.lua",
-                from: "if meta[1] ~= ARGV[1] then return 'OTHER' end",
-                to: "",
-            },
-            Script {
-                file: "record.lua",
-                from: "if meta[1] ~= ARGV[1] then return {'OTHER'} end",
-                to: "",
-            },
-            Script {
-                file: "join.lua",
-                from: "redis.call('DEL', KEYS[4], KEYS[5])",
-                to: "",
-            },
-        ],
-    },
-    Bug {
         name: "own inserts not said again",
         flavours: &[Forgetful],
         edits: &[Source {
@@ -509,15 +478,6 @@ pub(crate) const BUGS: &[Bug] = &[
         edits: &[Source {
             file: "store/redis/add.rs",
             from: "self.is_on(&connection)",
-            to: "true",
-        }],
-    },
-    Bug {
-        name: "a session whose connections lead to two processes",
-        flavours: &[Forgetful],
-        edits: &[Source {
-            file: "store/link/supervised.rs",
-            from: "process == first.0",
             to: "true",
         }],
     },
@@ -712,6 +672,39 @@ pub(crate) const BUGS: &[Bug] = &[
         name: "a check whose header need not reach the last number",
         flavours: &[Forgetful, Evicting],
         edits: &[Source { file: BATCH, from: "head.stamp < head.last", to: "false" }],
+    },
+    Bug {
+        name: "lost metadata unnoticed by a rebuild",
+        flavours: &[Evicting],
+        edits: &[
+            Script {
+                file: "swap.lua",
+                from: "if meta[1] ~= ARGV[4] then return 'OTHER' end",
+                to: "",
+            },
+            Script {
+                file: "swap.lua",
+                from: "if high * 4294967296 + low ~= tonumber(meta[2] or '0') or ",
+                to: "if ",
+            },
+            Script {
+                file: "wait.lua",
+                from: "if meta[1] ~= ARGV[1] then return 'OTHER' end",
+                to: "",
+            },
+            Script {
+                file: "record.lua",
+                from: "if meta[1] ~= ARGV[1] then return {'OTHER'} end",
+                to: "",
+            },
+            Script {
+                file: "join.lua",
+                from: "redis.call('DEL', KEYS[4], KEYS[5])",
+                to: "",
+            },
+            // Else nobody believes what went live.
+            Source { file: BATCH, from: "head.stamp < head.last", to: "false" },
+        ],
     },
     Bug {
         name: "a check whose header need not be that of the live generation",
@@ -1160,15 +1153,6 @@ pub(crate) fn take_late<P: 'static>(asks: impl Fn(&P) -> bool) -> Vec<P> {
                 to: "self.handler_time",
             },
         ],
-    },
-    Bug {
-        name: "an incarnation thought younger than it is by the time of a reply",
-        flavours: ANY,
-        edits: &[Source {
-            file: "store/redis/incarnation/join.rs",
-            from: "Duration::from_millis(age.count()?) + sent.elapsed()",
-            to: "Duration::from_millis(age.count()?)",
-        }],
     },
     Bug {
         name: "nulls stored although a replay was given up",
