@@ -22,10 +22,11 @@ const A_SHARD: usize = 12;
 const MOST: usize = 2_048;
 /// With less under way, a batch that is not full leaves at once too.
 const FEW: usize = 2;
-/// Where a fence answers, a batch costs about the same whatever it holds. With none under way it leaves when it has so many, or so
-/// long after the one before: Tokio's timers are as coarse as that.
-const ENOUGH: usize = 8;
-const GAP: Duration = Duration::from_millis(1);
+/// Where a fence answers, a batch costs about the same whatever it holds. With none under way it leaves when most of those wait that
+/// the one before has answered, and at least so many; or with the first check that comes so long after that one left. Tokio's timers,
+/// which are as coarse as a millisecond, end the wait of those after which none comes.
+const ENOUGH: usize = 12;
+const GAP: Duration = Duration::from_micros(500);
 
 /// The checks that no batch has taken yet, in the order in which they came: what each asks for, and what it is told.
 pub(crate) struct Queue<I, Q, A> {
@@ -37,13 +38,13 @@ pub(crate) struct Queue<I, Q, A> {
     pause: Duration,
     /// The most checks in a batch.
     batch: usize,
-    /// How many checks have to wait for the next batch to be looked at before its time.
-    wanted: AtomicUsize,
+    /// How many checks have to wait for the next batch to be looked at before its time, or after when one has to come.
+    wanted: Sync<Option<(usize, Instant)>>,
 }
 
 struct Leaving {
-    /// When the last batch left.
-    left: Sync<Instant>,
+    /// When the last batch left, and how many checks it had.
+    left: Sync<(Instant, usize)>,
     under_way: AtomicUsize,
     /// A batch was answered, or there are enough checks for a full one.
     may_leave: Notify,
@@ -76,13 +77,13 @@ impl<I, Q, A> Queue<I, Q, A> {
             checks: sender,
             inbox: Mutex::new(checks),
             leaving: Arc::new(Leaving {
-                left: Sync::new(Instant::now()),
+                left: Sync::new((Instant::now(), 0)),
                 under_way: AtomicUsize::new(0),
                 may_leave: Notify::new(),
             }),
             pause: deadline / BATCHES as u32,
             batch: (shards as usize * A_SHARD).clamp(BATCH, MOST),
-            wanted: AtomicUsize::new(usize::MAX),
+            wanted: Sync::default(),
         }
     }
 
@@ -91,7 +92,7 @@ impl<I, Q, A> Queue<I, Q, A> {
         let under_way = &self.leaving.under_way;
         let none = under_way.load(Ordering::SeqCst) == 0
             && self.checks.capacity() == self.checks.max_capacity()
-            && !(by_fences && self.leaving.left.lock().elapsed() < GAP)
+            && !(by_fences && self.leaving.left.lock().0.elapsed() < GAP)
             && under_way.compare_exchange(0, 1, Ordering::SeqCst, Ordering::SeqCst).is_ok();
         none.then(|| UnderWay(Arc::clone(&self.leaving)))
     }
@@ -104,8 +105,8 @@ impl<I, Q, A> Queue<I, Q, A> {
     pub(crate) fn enter(&self, check: PendingCheck<I, Q, A>) -> Result<(), Doubt> {
         self.checks.try_send(check).map_err(|_| Doubt::Overloaded)?;
         let waiting = self.checks.max_capacity() - self.checks.capacity();
-        if waiting >= self.wanted.load(Ordering::SeqCst) {
-            self.wanted.store(usize::MAX, Ordering::SeqCst);
+        let is_wanted = |wanted: &mut (usize, Instant)| waiting >= wanted.0 || Instant::now() >= wanted.1;
+        if self.wanted.lock().take_if(is_wanted).is_some() {
             self.leaving.may_leave.notify_one();
         }
         Ok(())
@@ -123,17 +124,17 @@ impl<I, Q, A> Queue<I, Q, A> {
             if checks.is_empty() {
                 checks.extend(inbox.recv().await);
             }
+            let (left, answered) = *self.leaving.left.lock();
             let (few, enough, gap, batch) = match by_fences() {
-                true => (1, ENOUGH, GAP.min(self.pause), MOST),
+                true => (1, ENOUGH.max(answered / 8 * 7), GAP.min(self.pause), MOST),
                 false => (FEW, 1, Duration::ZERO, self.batch),
             };
-            let left = *self.leaving.left.lock();
             let is_free = self.leaving.under_way.load(Ordering::SeqCst) < few;
             let (enough, due) = match is_free {
                 true => (enough, left + gap),
                 false => (batch, left + self.pause),
             };
-            self.wanted.store(enough - checks.len().min(enough), Ordering::SeqCst);
+            *self.wanted.lock() = Some((enough - checks.len().min(enough), due));
             // Whoever came before that is counted, and whoever comes later tells.
             if checks.len() + inbox.len() >= enough || Instant::now() >= due {
                 while checks.len() < batch
@@ -154,8 +155,8 @@ impl<I, Q, A> Queue<I, Q, A> {
                 () = sleep_until(due) => {}
             }
         }
-        self.wanted.store(usize::MAX, Ordering::SeqCst);
-        *self.leaving.left.lock() = Instant::now();
+        *self.wanted.lock() = None;
+        *self.leaving.left.lock() = (Instant::now(), checks.len());
         self.leaving.under_way.fetch_add(1, Ordering::SeqCst);
         UnderWay(Arc::clone(&self.leaving))
     }

@@ -177,10 +177,9 @@ impl<'a> Part<'a> {
         self.question = Some(Question { header, digests, positions, fence, known });
     }
 
-    /// Returns the copy by which a fence may answer, where somebody asks for what it may answer. A lone id is cheaper by itself.
+    /// Returns the copy by which a fence may answer, where somebody asks for what it may answer.
     fn copy(&self, live: &Header) -> Option<Arc<FilterCopy>> {
-        let may = self.asked.len() > 1
-            && self.believed.is_ok()
+        let may = self.believed.is_ok()
             && self.asked.iter().any(|asked| asked.by_copy);
         may.then(|| self.shard.copies.to_fence(live)).flatten()
     }
@@ -342,11 +341,13 @@ async fn ask_twice(parts: &mut [Part<'_>], at_once: usize, deadline: Duration) {
 /// Puts questions, most of them without a look at Redis.
 async fn put(parts: &mut [Part<'_>], to: impl Fn(&Part<'_>) -> bool, deadline: Duration) {
     let mut looks = Vec::new();
+    // A lone id is cheaper by itself.
+    let is_lone = matches!(&*parts, [part] if part.asked.len() == 1);
     for part in parts.iter_mut().filter(|part| to(part)) {
         match (&part.connection, part.shard.filter.load_full()) {
             (Err(doubt), _) => part.answer = Err(*doubt),
             (Ok(_), Some(header)) => {
-                let copy = if part.is_open { None } else { part.copy(&header) };
+                let copy = if part.is_open || is_lone { None } else { part.copy(&header) };
                 part.put(header, copy);
             }
             (Ok(_), None) => looks.push(part.look(deadline)),
