@@ -1,5 +1,6 @@
 //! Checks that wait to be sent.
 
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -22,10 +23,10 @@ const A_SHARD: usize = 12;
 const MOST: usize = 2_048;
 /// With less under way, a batch that is not full leaves at once too.
 const FEW: usize = 2;
-/// Where a fence answers, a batch costs about the same whatever it holds. With none under way it leaves when most of those wait that
-/// the one before has answered, and at least so many; or with the first check that comes so long after that one left. Tokio's timers,
-/// which are as coarse as a millisecond, end the wait of those after which none comes.
-const ENOUGH: usize = 12;
+/// Where a fence answers, a batch costs about the same whatever it holds. With none under way it leaves when half as many wait as
+/// the one before had, between these; or with the first check that comes so long after that one left. Tokio's timers, which are as
+/// coarse as a millisecond, end the wait of those after which none comes.
+const ENOUGH: RangeInclusive<usize> = 12..=32;
 const GAP: Duration = Duration::from_micros(500);
 
 /// The checks that no batch has taken yet, in the order in which they came: what each asks for, and what it is told.
@@ -105,7 +106,8 @@ impl<I, Q, A> Queue<I, Q, A> {
     pub(crate) fn enter(&self, check: PendingCheck<I, Q, A>) -> Result<(), Doubt> {
         self.checks.try_send(check).map_err(|_| Doubt::Overloaded)?;
         let waiting = self.checks.max_capacity() - self.checks.capacity();
-        let is_wanted = |wanted: &mut (usize, Instant)| waiting >= wanted.0 || Instant::now() >= wanted.1;
+        let is_wanted =
+            |wanted: &mut (usize, Instant)| waiting >= wanted.0 || Instant::now() >= wanted.1;
         if self.wanted.lock().take_if(is_wanted).is_some() {
             self.leaving.may_leave.notify_one();
         }
@@ -126,7 +128,12 @@ impl<I, Q, A> Queue<I, Q, A> {
             }
             let (left, answered) = *self.leaving.left.lock();
             let (few, enough, gap, batch) = match by_fences() {
-                true => (1, ENOUGH.max(answered / 8 * 7), GAP.min(self.pause), MOST),
+                true => (
+                    1,
+                    (answered / 2).clamp(*ENOUGH.start(), *ENOUGH.end()),
+                    GAP.min(self.pause),
+                    MOST,
+                ),
                 false => (FEW, 1, Duration::ZERO, self.batch),
             };
             let is_free = self.leaving.under_way.load(Ordering::SeqCst) < few;
@@ -247,8 +254,11 @@ mod tests {
         let queue = Queue::<(), u8, ()>::new(BATCH, Duration::from_millis(32), 1);
         let enter = || enter(&queue, &live, 1);
         let (mut checks, mut waiting) = (Vec::new(), Vec::new());
+        let few = *ENOUGH.start();
         tokio::time::advance(GAP).await;
-        for (ids, waits) in [(1, Duration::ZERO), (ENOUGH, Duration::ZERO), (ENOUGH - 1, GAP)] {
+        // Tokio's timers are coarser than the gap.
+        let timer = Duration::from_millis(1);
+        for (ids, waits) in [(1, Duration::ZERO), (few, Duration::ZERO), (few - 1, timer)] {
             let begun = Instant::now();
             let ((), under_way) = tokio::join!(
                 async { waiting.extend((0..ids).map(|_| enter())) },
@@ -258,8 +268,21 @@ mod tests {
             assert_eq!((checks.len(), begun.elapsed()), (ids, waits));
             checks.clear();
         }
+        // The first that comes after the gap is not left to the timer.
+        let begun = Instant::now();
+        let ((), under_way) = tokio::join!(
+            async {
+                waiting.push(enter());
+                tokio::time::advance(GAP).await;
+                waiting.push(enter());
+            },
+            queue.take(&mut checks, || true),
+        );
+        drop(under_way);
+        assert_eq!((checks.len(), begun.elapsed()), (2, GAP));
+        checks.clear();
         // While one is under way, others leave by the pause.
-        waiting.extend((0..2 * ENOUGH).map(|_| enter()));
+        waiting.extend((0..few).map(|_| enter()));
         let (begun, _under_way) = (Instant::now(), queue.take(&mut checks, || true).await);
         waiting.push(enter());
         checks.clear();

@@ -179,8 +179,7 @@ impl<'a> Part<'a> {
 
     /// Returns the copy by which a fence may answer, where somebody asks for what it may answer.
     fn copy(&self, live: &Header) -> Option<Arc<FilterCopy>> {
-        let may = self.believed.is_ok()
-            && self.asked.iter().any(|asked| asked.by_copy);
+        let may = self.believed.is_ok() && self.asked.iter().any(|asked| asked.by_copy);
         may.then(|| self.shard.copies.to_fence(live)).flatten()
     }
 
