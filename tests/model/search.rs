@@ -1,0 +1,197 @@
+//! The search: all states, those of few steps first, so that the first trace that is found is a shortest one.
+
+use std::hash::{Hash, Hasher};
+use std::time::{Duration, Instant};
+
+use crate::instance::{Event, Expected, Instance, Model};
+use crate::state::State;
+use crate::steps::{self, Steps};
+
+#[derive(Debug)]
+pub(crate) enum Verdict {
+    Holds,
+    Broken,
+    Reached,
+    /// There are more states than the instance allows.
+    Unfinished,
+}
+
+#[derive(Debug)]
+pub(crate) struct Found {
+    pub(crate) verdict: Verdict,
+    pub(crate) states: usize,
+    pub(crate) took: Duration,
+    /// The steps to what breaks the promise, or to what was to be reached.
+    pub(crate) trace: Vec<String>,
+}
+
+impl Found {
+    pub(crate) fn is(&self, expected: Expected) -> bool {
+        matches!(
+            (&self.verdict, expected),
+            (Verdict::Holds, Expected::Holds)
+                | (Verdict::Broken, Expected::Broken)
+                | (Verdict::Reached, Expected::Reached(_))
+        )
+    }
+}
+
+/// A state that was seen: where it came from, and by which of the steps there.
+#[derive(Debug, Clone, Copy)]
+struct Seen {
+    parent: u32,
+    step: u16,
+}
+
+/// Searches an instance.
+pub(crate) fn search(instance: &'static Instance) -> Found {
+    let begun = Instant::now();
+    let model = Model::new(instance);
+    let mut seen = Fingerprints::new();
+    let mut parents = Vec::new();
+    let mut steps = Steps::default();
+    seen.add(fingerprint(&model.first()));
+    parents.push(Seen { parent: 0, step: 0 });
+    let mut level = vec![model.first()];
+    let (mut begin, mut further) = (0, Vec::new());
+    let mut end = (Verdict::Holds, Vec::new());
+    'search: while !level.is_empty() {
+        let level_end = parents.len();
+        for (parent, state) in (begin as u32..).zip(&level) {
+            steps::list(&model, state, &mut steps);
+            for (step, (next, event)) in (0..).zip(&steps.to) {
+                let verdict = match event {
+                    Some(Event::FalseAbsence) => Some(Verdict::Broken),
+                    Some(event) if instance.expected == Expected::Reached(*event) => {
+                        Some(Verdict::Reached)
+                    }
+                    _ => None,
+                };
+                if let Some(verdict) = verdict {
+                    end = (verdict, trace(&model, &parents, Seen { parent, step }));
+                    break 'search;
+                }
+                if seen.add(fingerprint(next)) {
+                    parents.push(Seen { parent, step });
+                    further.push(*next);
+                }
+            }
+            if parents.len() > instance.limit {
+                end.0 = Verdict::Unfinished;
+                break 'search;
+            }
+        }
+        begin = level_end;
+        std::mem::swap(&mut level, &mut further);
+        further.clear();
+    }
+    let (verdict, trace) = end;
+    Found { verdict, states: parents.len(), took: begun.elapsed(), trace }
+}
+
+/// Walks from the first state to this step, and says what happens.
+fn trace(model: &Model, parents: &[Seen], last: Seen) -> Vec<String> {
+    let mut path = vec![last];
+    while let Some(Seen { parent: parent @ 1.., .. }) = path.last().copied() {
+        path.push(parents[parent as usize]);
+    }
+    let mut state = model.first();
+    let mut steps = Steps { words: Some(Vec::new()), ..Steps::default() };
+    let mut said = Vec::new();
+    for Seen { step, .. } in path.into_iter().rev() {
+        steps::list(model, &state, &mut steps);
+        state = steps.to[usize::from(step)].0;
+        said.extend(steps.words.as_mut().map(|words| words.swap_remove(usize::from(step))));
+    }
+    said
+}
+
+fn fingerprint(state: &State) -> u64 {
+    let mut hasher = Fingerprint { mixed: 0x9e37_79b9_7f4a_7c15, open: 0, bytes: 0 };
+    state.hash(&mut hasher);
+    hasher.finish()
+}
+
+/// Takes in a state byte by byte: each of its fields is one.
+struct Fingerprint {
+    mixed: u64,
+    open: u64,
+    bytes: u32,
+}
+
+impl Fingerprint {
+    fn mix(&mut self) {
+        self.mixed ^= self.open.wrapping_mul(0xff51_afd7_ed55_8ccd);
+        self.mixed = self.mixed.rotate_left(29).wrapping_mul(0xc4ce_b9fe_1a85_ec53);
+        (self.open, self.bytes) = (0, 0);
+    }
+}
+
+impl Hasher for Fingerprint {
+    #[inline]
+    fn write_u8(&mut self, byte: u8) {
+        self.open = self.open << 8 | u64::from(byte);
+        self.bytes += 1;
+        if self.bytes == 8 {
+            self.mix();
+        }
+    }
+
+    #[inline]
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.write_u8(*byte));
+    }
+
+    /// The variant of an enum.
+    #[inline]
+    fn write_isize(&mut self, variant: isize) {
+        self.write_u8(variant as u8);
+    }
+
+    /// The length of an array, which is always the same.
+    #[inline]
+    fn write_usize(&mut self, _: usize) {}
+
+    fn finish(&self) -> u64 {
+        let mut mixed = self.mixed ^ self.open.wrapping_mul(0xff51_afd7_ed55_8ccd);
+        for factor in [0xd6e8_feb8_6659_fd93_u64, 0xff51_afd7_ed55_8ccd] {
+            mixed = (mixed ^ mixed >> 32).wrapping_mul(factor);
+        }
+        (mixed ^ mixed >> 29).max(1)
+    }
+}
+
+/// A set of fingerprints, in one table; 0 is a free place.
+struct Fingerprints {
+    places: Vec<u64>,
+    used: usize,
+}
+
+impl Fingerprints {
+    fn new() -> Self {
+        Self { places: vec![0; 1 << 16], used: 0 }
+    }
+
+    /// Returns whether it is new.
+    fn add(&mut self, fingerprint: u64) -> bool {
+        let mask = self.places.len() - 1;
+        let mut at = fingerprint as usize & mask;
+        while self.places[at] != 0 {
+            if self.places[at] == fingerprint {
+                return false;
+            }
+            at = (at + 1) & mask;
+        }
+        self.places[at] = fingerprint;
+        self.used += 1;
+        if self.used * 10 > self.places.len() * 7 {
+            let grown = vec![0; self.places.len() * 2];
+            let before = std::mem::replace(&mut self.places, grown);
+            self.used = 0;
+            before.into_iter().filter(|one| *one != 0).for_each(|one| {
+                self.add(one);
+            });
+        }
+        true
+    }
+}
