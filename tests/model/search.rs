@@ -7,11 +7,9 @@ use crate::instance::{Event, Expected, Instance, Model};
 use crate::state::State;
 use crate::steps::{self, Steps};
 
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    Holds,
-    Broken,
-    Reached,
+    Found(Expected),
     /// There are more states than the instance allows.
     Unfinished,
 }
@@ -23,17 +21,6 @@ pub(crate) struct Found {
     pub(crate) took: Duration,
     /// The steps to what breaks the promise, or to what was to be reached.
     pub(crate) trace: Vec<String>,
-}
-
-impl Found {
-    pub(crate) fn is(&self, expected: Expected) -> bool {
-        matches!(
-            (&self.verdict, expected),
-            (Verdict::Holds, Expected::Holds)
-                | (Verdict::Broken, Expected::Broken)
-                | (Verdict::Reached, Expected::Reached(_))
-        )
-    }
 }
 
 /// A state that was seen: where it came from, and by which of the steps there.
@@ -54,21 +41,19 @@ pub(crate) fn search(instance: &'static Instance) -> Found {
     parents.push(Seen { parent: 0, step: 0 });
     let mut level = vec![model.first()];
     let (mut begin, mut further) = (0, Vec::new());
-    let mut end = (Verdict::Holds, Vec::new());
+    let mut end = (Verdict::Found(Expected::Holds), Vec::new());
     'search: while !level.is_empty() {
         let level_end = parents.len();
         for (parent, state) in (begin as u32..).zip(&level) {
             steps::list(&model, state, &mut steps);
-            for (step, (next, event)) in (0..).zip(&steps.to) {
-                let verdict = match event {
-                    Some(Event::FalseAbsence) => Some(Verdict::Broken),
-                    Some(event) if instance.expected == Expected::Reached(*event) => {
-                        Some(Verdict::Reached)
-                    }
-                    _ => None,
+            for (step, (next, event, _)) in (0..).zip(&steps.0) {
+                let found = match event {
+                    Some(Event::FalseAbsence) => Some(Expected::Broken),
+                    event => event.map(Expected::Reached).filter(|of| *of == instance.expected),
                 };
-                if let Some(verdict) = verdict {
-                    end = (verdict, trace(&model, &parents, Seen { parent, step }));
+                if let Some(found) = found {
+                    let trace = trace(&model, &parents, Seen { parent, step });
+                    end = (Verdict::Found(found), trace);
                     break 'search;
                 }
                 if seen.add(fingerprint(next)) {
@@ -95,13 +80,13 @@ fn trace(model: &Model, parents: &[Seen], last: Seen) -> Vec<String> {
     while let Some(Seen { parent: parent @ 1.., .. }) = path.last().copied() {
         path.push(parents[parent as usize]);
     }
-    let mut state = model.first();
-    let mut steps = Steps { words: Some(Vec::new()), ..Steps::default() };
-    let mut said = Vec::new();
+    let (mut state, mut steps, mut said) = (model.first(), Steps::default(), Vec::new());
     for Seen { step, .. } in path.into_iter().rev() {
         steps::list(model, &state, &mut steps);
-        state = steps.to[usize::from(step)].0;
-        said.extend(steps.words.as_mut().map(|words| words.swap_remove(usize::from(step))));
+        let (next, _, words) = steps.0[usize::from(step)];
+        let facts = if next.redis == state.redis { String::new() } else { next.facts() };
+        said.push(format!("{:<58} {facts}", words.join(" ").trim()));
+        state = next;
     }
     said
 }

@@ -1,20 +1,16 @@
-//! One moment: what Redis holds, what each process knows, and how far each activity is.
-//!
-//! A number, a token, a nonce or an incarnation of 0 is none.
+//! One moment: what Redis holds, what each process knows, and how far each activity is. A number, token, nonce or incarnation of 0 is none.
 
-/// The ids: `x`, and in some instances `y`.
+use std::fmt;
+
+/// The ids and the processes, by their places.
 pub(crate) const IDS: [&str; 2] = ["x", "y"];
 pub(crate) const PROCESSES: [&str; 2] = ["A", "B"];
 
 /// A set of ids.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
-pub(crate) struct Ids(u8);
+#[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub(crate) struct Ids(pub(crate) u8);
 
 impl Ids {
-    pub(crate) fn only(id: usize) -> Self {
-        Self(1 << id)
-    }
-
     pub(crate) fn has(self, id: usize) -> bool {
         self.0 >> id & 1 == 1
     }
@@ -23,108 +19,72 @@ impl Ids {
         self.0 |= 1 << id;
     }
 
-    pub(crate) fn add_all(&mut self, ids: Self) {
-        self.0 |= ids.0;
-    }
-
     pub(crate) fn remove(&mut self, id: usize) {
         self.0 &= !(1 << id);
     }
+}
 
-    pub(crate) fn is_empty(self) -> bool {
-        self.0 == 0
-    }
-
-    pub(crate) fn and(self, ids: Self) -> Self {
-        Self(self.0 & ids.0)
-    }
-
-    pub(crate) fn without(self, ids: Self) -> Self {
-        Self(self.0 & !ids.0)
-    }
-
-    pub(crate) fn first(self) -> &'static str {
-        IDS[usize::from(!self.has(0))]
+impl fmt::Debug for Ids {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        to.write_str(["-", "x", "y", "xy"][usize::from(self.0)])
     }
 }
 
-impl std::fmt::Display for Ids {
-    fn fmt(&self, to: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let names = (0..2).filter(|id| self.has(*id)).map(|id| IDS[id]);
-        write!(to, "{{{}}}", names.collect::<Vec<_>>().join(", "))
+/// Plain values.
+macro_rules! plain {
+    ($($(#[$doc:meta])* struct $name:ident { $($field:ident: $kind:ty),* $(,)? })*) => {$(
+        $(#[$doc])*
+        #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+        pub(crate) struct $name { $(pub(crate) $field: $kind),* }
+    )*};
+}
+
+plain! {
+    /// `last` is the last number, `epoch` the newest token, `live` the live filter's; `unvouched` one more than the moment until
+    /// which inserts may become visible that nobody can repeat.
+    struct Meta { incarnation: u8, run: u8, last: u8, epoch: u8, live: u8, unvouched: u8, is_settled: bool }
+    /// The record of recent inserts. A floor counts that rose within the incarnation, and does not only mark where that began.
+    struct Recent { numbers: [u8; 2], times: [u8; 2], floor: u8, floor_time: u8, floor_counts: bool }
+    /// The live filter.
+    struct Bits { token: u8, nonce: u8, is_disproved: bool, stamp: u8, run: u8, incarnation: u8, ids: Ids }
+    /// The filter that is built.
+    struct Next { token: u8, nonce: u8, stamp: u8, is_uploaded: bool, ids: Ids }
+    /// A Redis. `lease` is the nonce of the filter that is built under it, `nulls_of` the token of the one that was live at the nulls.
+    struct Redis {
+        meta: Meta, recent: Recent, bits: Option<Bits>, next: Option<Next>, lease: u8, nulls: Ids, nulls_of: u8,
     }
-}
-
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
-pub(crate) struct Meta {
-    pub(crate) incarnation: u8,
-    pub(crate) run: u8,
-    /// The last number.
-    pub(crate) last: u8,
-    /// The newest token.
-    pub(crate) epoch: u8,
-    /// The live filter's token.
-    pub(crate) live: u8,
-    /// One more than the moment until which inserts may become visible that nobody can repeat.
-    pub(crate) unvouched: u8,
-    pub(crate) is_settled: bool,
-}
-
-/// The record of recent inserts.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
-pub(crate) struct Recent {
-    pub(crate) numbers: [u8; 2],
-    pub(crate) times: [u8; 2],
-    pub(crate) floor: u8,
-    pub(crate) floor_time: u8,
-    /// Whether it rose within the incarnation, and does not only mark where that began.
-    pub(crate) floor_counts: bool,
-}
-
-impl Recent {
-    pub(crate) fn greatest(&self) -> u8 {
-        self.floor.max(self.numbers[0]).max(self.numbers[1])
+    /// The creation of one id: the insert, and the transaction that commits it.
+    struct Creation { stage: Stage, inserts_left: u8, executed: u8, acknowledged: u8, incarnation: u8 }
+    /// A copy has all inserts up to its position.
+    struct FilterCopy { token: u8, nonce: u8, ids: Ids, position: u8 }
+    /// `at` is its place in the order of steps, `leased` when; `position` its filter's as a copy. `waits_since` is one more than the
+    /// moment since which its scan has to wait for L.
+    struct Rebuild {
+        at: u8, token: u8, nonce: u8, incarnation: u8, leased: u8, ids: Ids, lease_number: u8, position: u8, waits_since: u8,
     }
-
-    pub(crate) fn raise_floor(&mut self, number: u8, time: u8, counts: bool) {
-        (self.floor, self.floor_time, self.floor_counts) = (number, time, counts);
+    /// A fence, a page, a check by id or the load of a copy: what it is about, how many of its readings were made, and what they gave.
+    /// `stamp` is the first header's, `last` the metadata's; `greatest` and `has_floor` are of the record.
+    struct Question {
+        read: u8, incarnation: u8, token: u8, nonce: u8, stamp: u8, last: u8,
+        id: u8, since: u8, ids: Ids, greatest: u8, has_floor: bool,
     }
-}
-
-/// The live filter.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
-pub(crate) struct Bits {
-    pub(crate) token: u8,
-    pub(crate) nonce: u8,
-    pub(crate) is_disproved: bool,
-    pub(crate) stamp: u8,
-    pub(crate) run: u8,
-    pub(crate) incarnation: u8,
-    pub(crate) ids: Ids,
-}
-
-/// The filter that is built.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
-pub(crate) struct Next {
-    pub(crate) token: u8,
-    pub(crate) nonce: u8,
-    pub(crate) stamp: u8,
-    pub(crate) is_uploaded: bool,
-    pub(crate) ids: Ids,
-}
-
-/// What a Redis holds.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
-pub(crate) struct Redis {
-    pub(crate) meta: Meta,
-    pub(crate) recent: Recent,
-    pub(crate) bits: Option<Bits>,
-    pub(crate) next: Option<Next>,
-    /// The nonce of the building filter under lease.
-    pub(crate) lease: u8,
-    pub(crate) nulls: Ids,
-    /// The token of the filter under which they were found.
-    pub(crate) nulls_of: u8,
+    /// A request that passed, and whose handler found no row.
+    struct Unfound { id: u8, asked: u8, incarnation: u8 }
+    /// How often an activity may yet begin.
+    struct Left { rebuilds: u8, loads: u8, pages: u8, nulls: u8 }
+    /// `run` and `incarnation` are those it has joined. `own` are inserts that were acknowledged, `repeats` those it has to repeat,
+    /// `forgotten` is one more than the time of the youngest that it has forgotten.
+    struct Process {
+        is_alive: bool, is_connected: bool, knows_settled: bool, run: u8, incarnation: u8,
+        own: Ids, own_times: [u8; 2], repeats: Ids, forgotten: u8,
+        copy: Option<FilterCopy>, rebuild: Option<Rebuild>, questions: [Option<Question>; 4], unfound: Option<Unfound>, left: Left,
+    }
+    /// `rows` are in the database; `run` is the process of Redis that answers; `runs`, `incarnations` and `nonces` say how many there
+    /// were; Redis's clock is beyond `clock`. `old` is an old copy of what Redis held.
+    struct State {
+        now: u8, rows: Ids, run: u8, runs: u8, incarnations: u8, nonces: u8, clock: u8, redis: Redis, old: Option<Redis>,
+        old_left: u8, faults_left: u8, expiries_left: u8, creations: [Creation; 2], processes: [Process; 2],
+    }
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
@@ -138,147 +98,35 @@ pub(crate) enum Stage {
     Over,
 }
 
-/// The creation of one id: the insert, and the transaction that commits it.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
-pub(crate) struct Creation {
-    pub(crate) stage: Stage,
-    pub(crate) inserts_left: u8,
-    pub(crate) executed: u8,
-    pub(crate) acknowledged: u8,
-    pub(crate) incarnation: u8,
-}
-
 impl Creation {
     pub(crate) fn to(&mut self, stage: Stage) {
         *self = Self { stage, inserts_left: self.inserts_left, ..Self::default() };
     }
 }
 
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
-pub(crate) struct FilterCopy {
-    pub(crate) token: u8,
-    pub(crate) nonce: u8,
-    pub(crate) ids: Ids,
-    pub(crate) position: u8,
+impl Recent {
+    pub(crate) fn greatest(&self) -> u8 {
+        self.floor.max(self.numbers[0]).max(self.numbers[1])
+    }
+
+    pub(crate) fn raise_floor(&mut self, number: u8, time: u8, counts: bool) {
+        (self.floor, self.floor_time, self.floor_counts) = (number, time, counts);
+    }
 }
 
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
-pub(crate) struct Rebuild {
-    /// Its place in the order of steps.
-    pub(crate) at: u8,
-    pub(crate) token: u8,
-    pub(crate) nonce: u8,
-    pub(crate) incarnation: u8,
-    pub(crate) leased: u8,
-    pub(crate) ids: Ids,
-    /// The last number at the lease, and the position that its own filter has as a copy.
-    pub(crate) lease_number: u8,
-    pub(crate) position: u8,
-    /// One more than the moment since which the scan has to wait for L.
-    pub(crate) waits_since: u8,
-}
-
-/// What was read around a question, by which its answer is believed.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
-pub(crate) struct Evidence {
-    /// How many of its readings were made.
-    pub(crate) read: u8,
-    pub(crate) incarnation: u8,
-    pub(crate) token: u8,
-    pub(crate) nonce: u8,
-    /// Of the first header, and the metadata.
-    pub(crate) stamp: u8,
-    pub(crate) last: u8,
-}
-
-/// The load of a copy.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
-pub(crate) struct Load {
-    pub(crate) evidence: Evidence,
-    pub(crate) pieces: u8,
-    pub(crate) ids: Ids,
-}
-
-/// A read of the record beyond a copy's position: a fence, or a page.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
-pub(crate) struct Fence {
-    pub(crate) evidence: Evidence,
-    pub(crate) id: u8,
-    pub(crate) since: u8,
-    pub(crate) ids: Ids,
-    pub(crate) greatest: u8,
-    pub(crate) has_floor: bool,
-}
-
-/// A check by id, which found no bits if it goes on.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
-pub(crate) struct Check {
-    pub(crate) evidence: Evidence,
-    pub(crate) id: u8,
-}
-
-/// A request that passed, and whose handler found no row.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
-pub(crate) struct Unfound {
-    pub(crate) id: u8,
-    pub(crate) asked: u8,
-    pub(crate) incarnation: u8,
-}
-
-/// How often an activity may yet begin.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
-pub(crate) struct Left {
-    pub(crate) rebuilds: u8,
-    pub(crate) loads: u8,
-    pub(crate) pages: u8,
-    pub(crate) nulls: u8,
-}
-
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
-pub(crate) struct Process {
-    pub(crate) is_alive: bool,
-    /// Its tasks stand still; an open transaction may commit.
-    pub(crate) is_paused: bool,
-    pub(crate) is_connected: bool,
-    pub(crate) knows_settled: bool,
-    /// The process of Redis and the incarnation that it has joined.
-    pub(crate) run: u8,
-    pub(crate) incarnation: u8,
-    /// Own inserts, when they were acknowledged, and those that are to be repeated.
-    pub(crate) own: Ids,
-    pub(crate) own_times: [u8; 2],
-    pub(crate) repeats: Ids,
-    /// One more than the time of the youngest own insert that it has forgotten.
-    pub(crate) forgotten: u8,
-    pub(crate) copy: Option<FilterCopy>,
-    pub(crate) rebuild: Option<Rebuild>,
-    pub(crate) load: Option<Load>,
-    pub(crate) fence: Option<Fence>,
-    pub(crate) page: Option<Fence>,
-    pub(crate) check: Option<Check>,
-    pub(crate) unfound: Option<Unfound>,
-    pub(crate) left: Left,
-}
-
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
-pub(crate) struct State {
-    pub(crate) now: u8,
-    /// The rows of the database.
-    pub(crate) rows: Ids,
-    /// The process of Redis that answers.
-    pub(crate) run: u8,
-    /// How many of each there were.
-    pub(crate) runs: u8,
-    pub(crate) incarnations: u8,
-    pub(crate) nonces: u8,
-    /// The greatest number ever given: Redis's clock is beyond it.
-    pub(crate) clock: u8,
-    pub(crate) redis: Redis,
-    /// An old copy of what Redis held.
-    pub(crate) old: Option<Redis>,
-    pub(crate) old_left: u8,
-    pub(crate) faults_left: u8,
-    pub(crate) expiries_left: u8,
-    pub(crate) creations: [Creation; 2],
-    pub(crate) processes: [Process; 2],
+impl State {
+    /// What is in Redis, for a trace.
+    pub(crate) fn facts(&self) -> String {
+        let Redis { meta, recent, bits, next, .. } = &self.redis;
+        let live = bits.filter(|bits| !bits.is_disproved);
+        let live =
+            live.map_or("-".to_owned(), |of| format!("#{} {:?} at {}", of.token, of.ids, of.stamp));
+        let next =
+            next.map_or("-".to_owned(), |of| format!("#{} {:?} at {}", of.token, of.ids, of.stamp));
+        let [x, y] = recent.numbers;
+        let (incarnation, last, floor) = (meta.incarnation, meta.last, recent.floor);
+        format!(
+            "incarnation {incarnation}, last {last}, record x {x} y {y} floor {floor}, live {live}, building {next}"
+        )
+    }
 }

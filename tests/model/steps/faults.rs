@@ -2,32 +2,26 @@
 
 use super::Steps;
 use crate::instance::{Fault, Model};
-use crate::state::{Meta, PROCESSES, Process, Recent, Redis, Stage, State};
+use crate::state::{Meta, Process, Recent, Redis, Stage, State};
 
 /// Old copies are made, and faults happen, while there are any left.
 pub(super) fn befall(model: &Model, state: &State, steps: &mut Steps) {
+    use Fault::{OldAll, OldBits, OldMeta, OldNext, OldRecent, Restart};
     if state.faults_left == 0 {
         return;
     }
-    if state.old_left > 0 && model.of.faults.iter().any(|fault| fault.needs_old()) {
-        let mut next = *state;
-        (next.old, next.old_left) = (Some(state.redis), state.old_left - 1);
-        steps.step(next, |next| {
-            format!("an old copy is made of what Redis holds: last {}", next.redis.meta.last)
-        });
+    let needs_old = [OldAll, OldBits, OldMeta, OldNext, OldRecent, Restart];
+    if state.old_left > 0 && model.of.faults.iter().any(|fault| needs_old.contains(fault)) {
+        let old_left = state.old_left - 1;
+        let next = State { old: Some(state.redis), old_left, ..*state };
+        steps.step(next, ["an old copy", "is made of what Redis holds", ""]);
     }
     for fault in model.of.faults {
         if let Some(mut next) = fault.happens(model, state) {
             next.fault_happened();
-            steps.step(next, |_| format!("FAULT: {}", fault.says()));
+            steps.step(next, ["FAULT:", fault.says(), ""]);
         }
     }
-}
-
-pub(super) fn go_on(state: &State, me: usize, steps: &mut Steps) {
-    let mut next = *state;
-    next.processes[me].is_paused = false;
-    steps.step(next, |_| format!("{} goes on", PROCESSES[me]));
 }
 
 impl State {
@@ -38,84 +32,54 @@ impl State {
             (self.old, self.old_left) = (None, 0);
         }
     }
+
+    /// Redis is another process, with these data.
+    fn restart(&mut self, redis: Redis) {
+        self.redis = redis;
+        self.runs += 1;
+        self.run = self.runs;
+        self.processes.iter_mut().for_each(|process| process.is_connected = false);
+    }
+
+    fn die(&mut self, model: &Model) {
+        self.processes[0] = Process::default();
+        for id in (0..model.of.ids).filter(|id| model.of.inserter[*id] == 0) {
+            let creation = &mut self.creations[id];
+            if !matches!(creation.stage, Stage::Committed | Stage::Over) {
+                creation.inserts_left = 0;
+                creation.to(Stage::Over);
+            }
+        }
+    }
 }
 
 impl Fault {
-    fn needs_old(self) -> bool {
-        use Fault::{OldAll, OldBits, OldMeta, OldNext, OldRecent, OtherRedis, Restart};
-        matches!(self, Restart | OldBits | OldRecent | OldMeta | OldNext | OldAll | OtherRedis)
-    }
-
-    fn says(self) -> &'static str {
-        match self {
-            Self::Restart => "Redis restarts from the old copy, and connections break",
-            Self::Empty => "Redis restarts without data, and connections break",
-            Self::FlushAll => "FLUSHALL",
-            Self::BitsLost => "the live filter is deleted",
-            Self::RecentLost => "the record is deleted",
-            Self::MetaLost => "the metadata are deleted",
-            Self::NextLost => "the building filter is deleted",
-            Self::OldBits => "the old copy of the live filter is put back",
-            Self::OldRecent => "the old copy of the record is put back",
-            Self::OldMeta => "the old copy of the metadata is put back",
-            Self::OldNext => "the old copy of the building filter is put back",
-            Self::OldAll => "the old copies of all keys are put back",
-            Self::OtherRedis => "connections lead to another Redis, which holds the old copy",
-            Self::ReplyLost => "a reply is lost",
-            Self::Death => "A ends, and its open transactions are rolled back",
-            Self::Standstill => "A stands still; what it has sent to the database goes on",
-        }
-    }
-
     /// The state after it, if it can happen.
     fn happens(self, model: &Model, state: &State) -> Option<State> {
         let mut next = *state;
         let redis = &mut next.redis;
+        let is_possible = match self {
+            Self::BitsLost => redis.bits.take().is_some(),
+            Self::NextLost => redis.next.take().is_some(),
+            Self::MetaLost => std::mem::take(&mut redis.meta) != Meta::default(),
+            Self::Death => state.processes.iter().all(|process| process.is_alive),
+            // It befalls an insert.
+            Self::ReplyLost => false,
+            _ => true,
+        };
         match self {
-            Self::Restart => *redis = state.old?,
+            Self::Restart => next.restart(state.old?),
+            Self::Empty => next.restart(Redis::default()),
+            Self::FlushAll => *redis = Redis::default(),
             Self::OldAll => *redis = state.old?,
-            Self::OtherRedis => *redis = state.old?,
-            Self::Empty | Self::FlushAll => *redis = Redis::default(),
-            Self::BitsLost => redis.bits = state.redis.bits.and(None),
-            Self::RecentLost => redis.recent = Recent::default(),
-            Self::MetaLost => redis.meta = Meta::default(),
-            Self::NextLost => redis.next = None,
             Self::OldBits => redis.bits = state.old?.bits,
             Self::OldRecent => redis.recent = state.old?.recent,
             Self::OldMeta => redis.meta = state.old?.meta,
             Self::OldNext => redis.next = state.old?.next,
-            // It befalls an insert: see there.
-            Self::ReplyLost => return None,
-            Self::Death => die(model, &mut next),
-            Self::Standstill => next.processes[0].is_paused = true,
-        }
-        let first = &state.processes[0];
-        let is_possible = match self {
-            Self::BitsLost => state.redis.bits.is_some(),
-            Self::NextLost => state.redis.next.is_some(),
-            Self::MetaLost => state.redis.meta.incarnation != 0,
-            Self::Death => first.is_alive && state.processes[1].is_alive,
-            Self::Standstill => first.is_alive && !first.is_paused,
-            _ => true,
-        };
-        if matches!(self, Self::Restart | Self::Empty | Self::OtherRedis) {
-            next.runs += 1;
-            next.run = next.runs;
-        }
-        if matches!(self, Self::Restart | Self::Empty) {
-            next.processes.iter_mut().for_each(|process| process.is_connected = false);
+            Self::RecentLost => redis.recent = Recent::default(),
+            Self::Death => next.die(model),
+            Self::BitsLost | Self::NextLost | Self::MetaLost | Self::ReplyLost => {}
         }
         is_possible.then_some(next)
-    }
-}
-
-fn die(model: &Model, state: &mut State) {
-    state.processes[0] = Process::default();
-    for id in (0..model.of.ids).filter(|id| model.of.inserter[*id] == 0) {
-        let creation = &mut state.creations[id];
-        if matches!(creation.stage, Stage::Idle | Stage::Executed | Stage::Acknowledged) {
-            creation.inserts_left = 0;
-            creation.to(Stage::Over);
-        }
     }
 }

@@ -1,273 +1,126 @@
-//! What a copy is asked by: the fence, which answers, and the page, which only brings it up.
-//!
-//! Both read what the record has beyond the copy's position.
+//! The fence, which answers what the copy lacks, and the page, which only brings the copy up. Both read the record beyond its position.
 
+use super::question::Kind;
 use super::{Steps, Turn};
-use crate::instance::{Event, Reading};
+use crate::instance::Event;
 use crate::rules::Rule;
-use crate::state::{Fence, FilterCopy, IDS, Ids, State};
-
-/// A member of the record.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Member {
-    number: u8,
-    /// `None` is the floor.
-    id: Option<usize>,
-}
-
-/// One of the two at one process.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
-    Fence,
-    Page,
-}
+use crate::state::{FilterCopy, IDS, Ids, Question};
 
 impl Turn<'_> {
-    pub(super) fn fence(&self, steps: &mut Steps) {
-        if self.model.of.fences {
-            match self.process().fence {
-                None => self.send_fence(steps),
-                Some(fence) => self.go_on(Kind::Fence, &fence, steps),
-            }
-        }
-    }
-
-    pub(super) fn page(&self, steps: &mut Steps) {
-        match self.process().page {
-            None => self.send_page(steps),
-            Some(page) => self.go_on(Kind::Page, &page, steps),
-        }
-    }
-
     /// A request for an id that the copy lacks.
-    fn send_fence(&self, steps: &mut Steps) {
-        let process = self.process();
-        let Some(copy) = process.copy.filter(|_| self.believes()) else { return };
-        let joins = !self.model.has(Rule::R17NotJoined);
-        for id in 0..self.model.of.ids {
-            if copy.ids.has(id) || !(self.state.rows.has(id) || joins) {
-                continue;
-            }
-            let fence = self.beyond(&copy, id);
-            let next = self.with(|process| process.fence = Some(fence));
-            steps.step(next, |_| {
-                let (name, since) = (self.name(), fence.since);
-                format!("a request for {} at {name}: a fence is sent, from {since} on", IDS[id])
-            });
+    pub(super) fn send_fence(&self, steps: &mut Steps) {
+        let Some(copy) = self.process().copy.filter(|_| self.believes()) else { return };
+        let has_others = !self.model.has(Rule::R17NotJoined);
+        let may = |id: &usize| !copy.ids.has(*id) && (self.state.rows.has(*id) || has_others);
+        for id in (0..self.model.of.ids).filter(|id| self.model.of.fences && may(id)) {
+            let question = Question { id: u8::from(id == 1), ..self.beyond(&copy) };
+            self.send(Kind::Fence, question, *self.state, IDS[id], steps);
         }
     }
 
-    fn beyond(&self, copy: &FilterCopy, id: usize) -> Fence {
-        Fence {
-            evidence: self.evidence(Some((copy.token, copy.nonce))),
-            id: u8::from(id == 1),
-            since: copy.position,
-            ..Fence::default()
-        }
-    }
-
-    /// A page, where it would find an id. Its first reading is made as it begins.
-    fn send_page(&self, steps: &mut Steps) {
+    /// A page, where it would find an id.
+    pub(super) fn send_page(&self, steps: &mut Steps) {
         let process = self.process();
         let Some(copy) = process.copy.filter(|_| self.believes()) else { return };
         let is_behind = self.state.redis.recent.numbers.iter().any(|of| *of > copy.position);
-        if process.left.pages == 0 || !is_behind {
-            return;
-        }
-        let mut page = self.beyond(&copy, 0);
-        let mut next = self.with(|process| process.left.pages -= 1);
-        let first = self.model.readings[0];
-        if first != Reading::Asked {
-            let Some(evidence) = self.read(first, &page.evidence, &mut next) else { return };
-            page.evidence = evidence;
-        }
-        next.processes[self.me].page = Some(page);
-        steps.step(next, |_| format!("{} asks for a page from {} on", self.name(), page.since));
-    }
-
-    fn go_on(&self, kind: Kind, fence: &Fence, steps: &mut Steps) {
-        let reading = Self::reading(self.model.readings, &fence.evidence);
-        match reading {
-            Some(_) if !self.process().is_connected => {
-                self.end(kind, None, "its connection is gone", steps)
-            }
-            Some(Reading::Asked) => self.read_record(kind, fence, steps),
-            Some(reading) => {
-                let mut next = *self.state;
-                match self.read(reading, &fence.evidence, &mut next) {
-                    None => {
-                        self.end(kind, None, &format!("the {reading:?} speaks against it"), steps)
-                    }
-                    Some(evidence) => {
-                        let mut read = Fence { evidence, ..*fence };
-                        // If the floor is no member of the record, it was read with the first header.
-                        read.has_floor |= evidence.read == 1
-                            && !self.model.has(Rule::R2FloorInRecord)
-                            && self.state.redis.recent.floor > fence.since;
-                        *slot(&mut next, self.me, kind) = Some(read);
-                        steps.step(next, |_| {
-                            self.has_read(kind, reading, evidence.stamp, evidence.last)
-                        });
-                    }
-                }
-            }
-            None if kind == Kind::Fence => self.answer(fence, steps),
-            None => self.take_page(fence, steps),
+        if process.left.pages > 0 && is_behind {
+            let next = self.with(|process| process.left.pages -= 1);
+            self.send(Kind::Page, self.beyond(&copy), next, "", steps);
         }
     }
 
-    fn has_read(&self, kind: Kind, reading: Reading, stamp: u8, last: u8) -> String {
-        match reading {
-            Reading::Metadata => {
-                format!("{}'s {kind:?} reads the metadata: last {last}", self.name())
-            }
-            _ => format!("{}'s {kind:?} reads the header: stamp {stamp}", self.name()),
-        }
+    fn beyond(&self, copy: &FilterCopy) -> Question {
+        Question { since: copy.position, ..self.about(copy.token, copy.nonce) }
     }
 
-    fn end(&self, kind: Kind, copy: Option<FilterCopy>, why: &str, steps: &mut Steps) {
-        let mut next = self.with(|process| process.copy = copy.or(process.copy));
-        *slot(&mut next, self.me, kind) = None;
-        steps.step(next, |_| format!("{}'s {kind:?} ends: {why}", self.name()));
-    }
-
-    /// Members of the record beyond a position, by number; as many as a page has. Equal numbers come in any order.
-    fn read_record(&self, kind: Kind, fence: &Fence, steps: &mut Steps) {
-        let (recent, size) = (&self.state.redis.recent, self.model.of.page);
-        let floor = (recent.floor > fence.since && self.model.has(Rule::R2FloorInRecord))
-            .then_some(Member { number: recent.floor, id: None });
-        let entries = (0..self.model.of.ids)
-            .map(|id| Member { number: recent.numbers[id], id: Some(id) })
-            .filter(|member| member.number > fence.since);
-        let mut members: Vec<Member> = entries.chain(floor).collect();
-        members.sort_by_key(|member| (member.number, member.id));
-        let mut orders = vec![members.clone()];
-        // Of two ids, and the floor, two may have one number.
-        for at in 1..members.len() {
-            if members[at - 1].number == members[at].number {
-                let mut other = members.clone();
-                other.swap(at - 1, at);
-                orders.push(other);
-            }
-        }
-        for mut order in orders {
-            order.truncate(if size == 0 { usize::MAX } else { size });
-            self.has_members(kind, fence, &order, steps);
-        }
-    }
-
-    fn has_members(&self, kind: Kind, fence: &Fence, members: &[Member], steps: &mut Steps) {
-        let mut read = *fence;
-        read.evidence.read += 1;
-        read.ids = Ids::default();
-        members.iter().filter_map(|member| member.id).for_each(|id| read.ids.add(id));
-        read.greatest = members.last().map_or(0, |member| member.number);
-        read.has_floor |= members.iter().any(|member| member.id.is_none());
-        let mut next = *self.state;
-        *slot(&mut next, self.me, kind) = Some(read);
-        steps.step(next, |_| {
-            let floor = if read.has_floor { " and a floor above the position" } else { "" };
-            let (name, greatest) = (self.name(), read.greatest);
-            format!("{name}'s {kind:?} reads the record: {}{floor}, up to {greatest}", read.ids)
+    /// Members of the record beyond a position, by number, as many as one read gives. Equal numbers come in any order.
+    pub(super) fn read_record(&self, kind: Kind, question: &Question, steps: &mut Steps) {
+        let recent = &self.state.redis.recent;
+        let floor = if self.model.has(Rule::R2FloorInRecord) { recent.floor } else { 0 };
+        // An id, or the floor.
+        let members = [(recent.numbers[0], Some(0)), (recent.numbers[1], Some(1)), (floor, None)];
+        let mut members = members.to_vec();
+        members.retain(|(number, _)| *number > question.since);
+        members.sort_unstable();
+        let ties = (1..members.len()).filter(|at| members[at - 1].0 == members[*at].0);
+        let swapped = ties.map(|at| {
+            let mut other = members.clone();
+            other.swap(at - 1, at);
+            other
         });
+        let orders: Vec<_> = swapped.chain([members.clone()]).collect();
+        for mut members in orders {
+            members.truncate(self.model.of.page);
+            let mut read = Question { read: question.read + 1, ids: Ids::default(), ..*question };
+            read.greatest = members.last().map_or(0, |(number, _)| *number);
+            read.has_floor |= members.iter().any(|(_, id)| id.is_none());
+            members.iter().filter_map(|(_, id)| *id).for_each(|id| read.ids.add(id));
+            let next = self.with(|process| process.questions[kind as usize] = Some(read));
+            steps.step(next, [kind.says(), "reads the record", ""]);
+        }
     }
 
-    /// The reply of a fence is handled.
-    fn answer(&self, fence: &Fence, steps: &mut Steps) {
-        let Some(copy) = self.copy_for(fence, Rule::R17Position) else {
-            return self.end(Kind::Fence, None, "another copy is there by now", steps);
+    pub(super) fn answer_fence(&self, question: &Question, steps: &mut Steps) {
+        let copy = self.copy_for(question, Rule::R17Position);
+        let Some(mut copy) = copy.filter(|_| self.is_good(question)) else {
+            return self.end(Kind::Fence, "it proves nothing", steps);
         };
-        if !self.is_good(fence) {
-            return self.end(Kind::Fence, None, "it proves nothing", steps);
-        }
-        let mut copy = copy;
-        copy.ids.add_all(fence.ids);
-        let read_up_to = fence.greatest.max(fence.evidence.stamp);
+        copy.ids.0 |= question.ids.0;
         let is_right = self.model.has(Rule::R16Position);
-        let to = if is_right { read_up_to } else { self.state.redis.meta.last };
-        copy.position = copy.position.max(to);
-        let mut asked = Ids::only(usize::from(fence.id));
-        if !self.model.has(Rule::R17NotJoined) {
-            asked = self.state.rows;
-        }
-        let missing = asked.and(self.state.rows).without(copy.ids);
+        let end = if is_right {
+            question.greatest.max(question.stamp)
+        } else {
+            self.state.redis.meta.last
+        };
+        copy.position = copy.position.max(end);
         let next = self.with(|process| {
-            process.fence = None;
+            process.questions[Kind::Fence as usize] = None;
             process.copy = Some(copy);
         });
-        let name = self.name();
-        if !missing.is_empty() {
-            let id = missing.first();
-            return steps.event(Event::FalseAbsence, next, |_| {
-                format!(
-                    "{name}'s fence is good up to {}: {id} is ABSENT, but is committed",
-                    copy.position
-                )
-            });
+        let rows = self.state.rows;
+        let is_asked =
+            |id: &usize| usize::from(question.id) == *id || !self.model.has(Rule::R17NotJoined);
+        let mut lacking = (0..self.model.of.ids).filter(|id| !copy.ids.has(*id));
+        if let Some(id) = lacking.clone().find(|id| is_asked(id) && rows.has(*id)) {
+            let absent = Event::FalseAbsence;
+            return steps.event(absent, next, ["by the fence", IDS[id], absent.says()]);
         }
-        let mut others =
-            (0..self.model.of.ids).filter(|id| !self.state.rows.has(*id) && !copy.ids.has(*id));
-        let refuses = others.next().map(|_| Event::FenceRefuses);
-        steps.event(refuses, next, |_| {
-            format!("{name}'s fence is good: its copy has {} up to {}", copy.ids, copy.position)
+        let refuses = lacking.any(|id| !rows.has(id)).then_some(Event::FenceRefuses);
+        steps.event(refuses, next, ["a fence", "is good:", "the copy has all that was inserted"]);
+    }
+
+    pub(super) fn take_page(&self, question: &Question, steps: &mut Steps) {
+        let is_passed = question.has_floor && self.model.has(Rule::R16PageFloor);
+        let copy = self.copy_for(question, Rule::R17PagePosition);
+        let Some(mut copy) = copy.filter(|_| !is_passed) else {
+            return self.end(Kind::Page, "the floor or another copy is there", steps);
+        };
+        copy.ids.0 |= question.ids.0;
+        copy.position = copy.position.max(question.greatest);
+        let next = self.with(|process| {
+            process.questions[Kind::Page as usize] = None;
+            process.copy = Some(copy);
         });
+        steps.event(Event::PageMoves, next, ["a page", "is taken", ""]);
     }
 
     /// The copy that a reply counts for: the one that was asked for, or one of its filter that has as much.
-    fn copy_for(&self, fence: &Fence, rule: Rule) -> Option<FilterCopy> {
-        let (process, evidence) = (self.process(), &fence.evidence);
-        let is_joined = self.believes() && process.incarnation == evidence.incarnation;
-        let copy = process.copy.filter(|_| is_joined)?;
-        let is_same = self.is_same((copy.token, copy.nonce), (evidence.token, evidence.nonce));
-        let has_as_much = copy.position >= fence.since || !self.model.has(rule);
+    fn copy_for(&self, question: &Question, rule: Rule) -> Option<FilterCopy> {
+        let copy = self.process().copy?;
+        let is_same = self.is_same((copy.token, copy.nonce), (question.token, question.nonce));
+        let has_as_much = copy.position >= question.since || !self.model.has(rule);
         (is_same && has_as_much).then_some(copy)
     }
 
     /// Whether the record was read without a gap from the position to the last insert.
-    fn is_good(&self, fence: &Fence) -> bool {
-        let (stamp, since) = (fence.evidence.stamp, fence.since);
-        if fence.has_floor && self.model.has(Rule::R16Floor) {
-            return false;
-        }
+    fn is_good(&self, question: &Question) -> bool {
+        let Question { stamp, since, greatest, .. } = *question;
+        let is_passed = question.has_floor && self.model.has(Rule::R16Floor);
         if self.model.of.is_header_known {
             // The only header comes last, so nothing may lie between.
-            let greatest = fence.greatest.max(since);
-            return greatest == stamp && greatest == fence.evidence.last;
+            return !is_passed && greatest.max(since) == stamp && stamp == question.last;
         }
-        let reaches = stamp == since || fence.greatest >= stamp;
-        stamp >= since && (reaches || !self.model.has(Rule::R16Reaches))
-    }
-
-    /// The reply of a page is handled: it answers nobody.
-    fn take_page(&self, page: &Fence, steps: &mut Steps) {
-        let Some(copy) = self.copy_for(page, Rule::R17PagePosition) else {
-            return self.end(Kind::Page, None, "another copy is there by now", steps);
-        };
-        if page.has_floor && self.model.has(Rule::R16PageFloor) {
-            return self.end(Kind::Page, None, "the floor is above the position", steps);
-        }
-        let mut copy = copy;
-        copy.ids.add_all(page.ids);
-        copy.position = copy.position.max(page.greatest);
-        let next = self.with(|process| {
-            process.page = None;
-            process.copy = Some(copy);
-        });
-        steps.event(Event::PageMoves, next, |_| {
-            format!(
-                "{} takes the page: its copy has {} up to {}",
-                self.name(),
-                copy.ids,
-                copy.position
-            )
-        });
-    }
-}
-
-fn slot(state: &mut State, me: usize, kind: Kind) -> &mut Option<Fence> {
-    let process = &mut state.processes[me];
-    match kind {
-        Kind::Fence => &mut process.fence,
-        Kind::Page => &mut process.page,
+        let reaches = stamp == since || greatest >= stamp || !self.model.has(Rule::R16Reaches);
+        !is_passed && stamp >= since && reaches
     }
 }

@@ -1,53 +1,37 @@
-//! All that can happen next. Each file has an activity; whatever is read or written at once is one step.
+//! All that can happen next. What is read or written at once is one step.
 
 mod check;
-mod copy;
-mod evidence;
 mod faults;
 mod fence;
 mod insert;
 mod join;
+mod load;
 mod nulls;
+mod question;
 mod rebuild;
-mod time;
 
-use crate::instance::{ASKED, Event, Model};
-use crate::state::State;
+use crate::instance::{ASKED, Event, L, Model};
+use crate::redis::{drop_entry, droppable};
+use crate::state::{Creation, IDS, PROCESSES, Process, Stage, State};
 
-/// The moments that can come next, and in words what leads there.
+/// Who does what, and why.
+pub(crate) type Words = [&'static str; 3];
+
+/// The states that can come next.
 #[derive(Debug, Default)]
-pub(crate) struct Steps {
-    pub(crate) to: Vec<(State, Option<Event>)>,
-    /// Only if they are wanted: the search needs them for its traces alone.
-    pub(crate) words: Option<Vec<String>>,
-}
+pub(crate) struct Steps(pub(crate) Vec<(State, Option<Event>, Words)>);
 
 impl Steps {
-    fn step(&mut self, state: State, words: impl FnOnce(&State) -> String) {
-        self.event(None, state, words);
+    fn step(&mut self, state: State, words: Words) {
+        self.0.push((state, None, words));
     }
 
-    fn event(
-        &mut self,
-        event: impl Into<Option<Event>>,
-        state: State,
-        words: impl FnOnce(&State) -> String,
-    ) {
-        if let Some(said) = &mut self.words {
-            said.push(words(&state));
-        }
-        self.to.push((state, event.into()));
-    }
-
-    fn clear(&mut self) {
-        self.to.clear();
-        if let Some(words) = &mut self.words {
-            words.clear();
-        }
+    fn event(&mut self, event: impl Into<Option<Event>>, state: State, words: Words) {
+        self.0.push((state, event.into(), words));
     }
 }
 
-/// One process at one moment, and where what it does next is put.
+/// One process at one moment.
 struct Turn<'a> {
     model: &'a Model,
     state: &'a State,
@@ -56,37 +40,63 @@ struct Turn<'a> {
 
 /// Lists all steps out of a state.
 pub(crate) fn list(model: &Model, state: &State, steps: &mut Steps) {
-    steps.clear();
-    time::passes(model, state, steps);
-    time::lease_expires(state, steps);
-    time::record_drops(model, state, steps);
-    for id in 0..model.of.ids {
-        insert::create(model, state, id, steps);
+    steps.0.clear();
+    tick(model, state, steps);
+    if state.redis.lease != 0 && state.expiries_left > 0 {
+        let mut next = State { expiries_left: state.expiries_left - 1, ..*state };
+        next.redis.lease = 0;
+        steps.step(next, ["the lease", "expires", ""]);
     }
-    for me in 0..2 {
-        let process = &state.processes[me];
-        if process.is_paused {
-            faults::go_on(state, me, steps);
-        } else if process.is_alive {
-            let turn = Turn { model, state, me };
-            turn.act(steps);
+    if let Some(id) = droppable(model, state) {
+        let mut next = *state;
+        drop_entry(&mut next, id);
+        steps.step(next, ["the record", "drops", IDS[id]]);
+    }
+    (0..model.of.ids).for_each(|id| insert::create(model, state, id, steps));
+    for me in (0..2).filter(|me| state.processes[*me].is_alive) {
+        let turn = Turn { model, state, me };
+        turn.join(steps);
+        turn.repeat(steps);
+        turn.rebuild(steps);
+        if me == ASKED {
+            turn.questions(steps);
+            turn.null(steps);
         }
     }
     faults::befall(model, state, steps);
 }
 
-impl Turn<'_> {
-    fn act(&self, steps: &mut Steps) {
-        self.join(steps);
-        self.forget(steps);
-        self.repeat(steps);
-        self.rebuild(steps);
-        if self.me == ASKED {
-            self.load(steps);
-            self.fence(steps);
-            self.page(steps);
-            self.check(steps);
-            self.null(steps);
+fn tick(model: &Model, state: &State, steps: &mut Steps) {
+    if state.now == model.of.ticks {
+        return;
+    }
+    let mut next = State { now: state.now + 1, ..*state };
+    let now = next.now;
+    let is_open = |one: &Creation| one.stage == Stage::Acknowledged;
+    for creation in next.creations.iter_mut().filter(|one| is_open(one)) {
+        let is_begun_later = model.of.deadline.is_some();
+        let begun = if is_begun_later { creation.acknowledged } else { creation.executed };
+        if now > begun + L {
+            creation.to(Stage::Over);
         }
+    }
+    next.processes.iter_mut().for_each(|process| process.forget_old(model, now));
+    steps.step(next, ["", "a tick passes", ""]);
+}
+
+impl Turn<'_> {
+    fn name(&self) -> &'static str {
+        PROCESSES[self.me]
+    }
+
+    fn process(&self) -> &Process {
+        &self.state.processes[self.me]
+    }
+
+    /// A state in which something of this process is another.
+    fn with(&self, change: impl FnOnce(&mut Process)) -> State {
+        let mut next = *self.state;
+        change(&mut next.processes[self.me]);
+        next
     }
 }

@@ -1,129 +1,83 @@
 //! A rebuild, step by step.
 
-use super::join::have_repeated;
 use super::{Steps, Turn};
 use crate::instance::{Event, Step};
 use crate::rules::Rule;
-use crate::state::{Bits, FilterCopy, IDS, Next, Rebuild, State};
+use crate::state::{Bits, FilterCopy, Ids, Next, Rebuild, State};
 
 impl Turn<'_> {
     pub(super) fn rebuild(&self, steps: &mut Steps) {
         let process = self.process();
-        let rebuild = match process.rebuild {
-            Some(rebuild) => {
-                self.renew(&rebuild, steps);
-                rebuild
-            }
-            None if process.left.rebuilds > 0 => Rebuild::default(),
-            None => return,
-        };
-        let order = self.model.of.order;
-        let step = order[usize::from(rebuild.at)];
-        // A process that is not connected can scan, and take up its own filter as a copy.
-        let is_local = matches!(step, Step::Scan(_) | Step::Fits | Step::Keep);
-        if !is_local && !process.is_connected {
-            return;
+        let begins = Some(Rebuild::default()).filter(|_| process.left.rebuilds > 0);
+        let Some(rebuild) = process.rebuild.or(begins) else { return };
+        if process.rebuild.is_some() {
+            self.renew(&rebuild, steps);
         }
+        let step = self.model.of.order[usize::from(rebuild.at)];
+        // Without a connection a process can scan, and take up its own filter as a copy.
         match step {
-            Step::Lease | Step::LeaseOnly => self.lease(&rebuild, step == Step::Lease, steps),
-            Step::Allocate => self.allocate(&rebuild, steps),
+            Step::ScanX => self.scan(&rebuild, 0, steps),
+            Step::ScanY => self.scan(&rebuild, 1, steps),
+            Step::Keep => self.keep(&rebuild, steps),
+            _ if !process.is_connected => {}
+            Step::Lease => self.lease(&rebuild, steps),
+            Step::Outgrown => self.allocate_again(&rebuild, steps),
             Step::Recent => self.read_recent(&rebuild, steps),
-            Step::Scan(id) => self.scan(&rebuild, id, steps),
-            Step::Fits => self.fits(&rebuild, steps),
             Step::Upload => self.upload(&rebuild, steps),
             Step::Swap => self.swap(&rebuild, steps),
-            Step::Keep => self.keep(&rebuild, steps),
         }
     }
 
-    /// Takes this step: goes on to the next, if there is one.
-    fn proceed(&self, next: &mut State, rebuild: Rebuild) {
+    /// A step is taken: the next one comes, if there is one.
+    fn proceed(&self, event: Option<Event>, mut next: State, rebuild: Rebuild, steps: &mut Steps) {
+        let order = self.model.of.order;
         let process = &mut next.processes[self.me];
-        if process.rebuild.is_none() {
-            process.left.rebuilds -= 1;
-        }
-        let at = rebuild.at + 1;
-        let goes_on = usize::from(at) < self.model.of.order.len();
-        process.rebuild = goes_on.then_some(Rebuild { at, ..rebuild });
+        let is_none = |at: &usize| order[*at] == Step::ScanY && self.model.of.ids == 1;
+        process.left.rebuilds -= u8::from(process.rebuild.is_none());
+        let at = usize::from(rebuild.at);
+        let further = (at + 1..order.len()).find(|at| !is_none(at));
+        process.rebuild = further.map(|further| Rebuild { at: further as u8, ..rebuild });
+        steps.event(event, next, [self.name(), "rebuilds:", order[at].says()]);
     }
 
     /// Frees what was built, gives the lease back, and ends.
-    fn give_up(&self, rebuild: &Rebuild, why: &str, steps: &mut Steps) {
+    fn give_up(&self, rebuild: &Rebuild, why: &'static str, steps: &mut Steps) {
         let mut next = self.with(|process| process.rebuild = None);
         let redis = &mut next.redis;
-        if redis.next.is_some_and(|next| next.token == rebuild.token && next.nonce == rebuild.nonce)
-        {
-            redis.next = None;
-        }
+        redis.next = redis.next.filter(|next| !is_by_nonce(next, rebuild));
         if redis.lease == rebuild.nonce {
             redis.lease = 0;
         }
-        steps.step(next, |_| format!("{}'s rebuild gives up: {why}", self.name()));
+        let event = self.state.redis.next.is_none().then_some(Event::NextGone);
+        steps.event(event, next, [self.name(), "gives its rebuild up:", why]);
     }
 
-    fn is_own(&self, next: &Next, rebuild: &Rebuild) -> bool {
-        self.is_same((next.token, next.nonce), (rebuild.token, rebuild.nonce))
-    }
-
-    fn is_joined(&self) -> bool {
-        self.process().incarnation == self.state.redis.meta.incarnation
-    }
-
-    /// Its lease has expired, and nobody has unlinked its filter.
+    /// Takes a lease again that has expired, while nobody has unlinked the filter.
     fn renew(&self, rebuild: &Rebuild, steps: &mut Steps) {
         let redis = &self.state.redis;
-        let is_there = redis
-            .next
-            .is_some_and(|next| next.token == rebuild.token && next.nonce == rebuild.nonce);
-        let may = self.process().is_connected && self.is_joined() && rebuild.token != 0;
-        if may && is_there && redis.lease == 0 {
+        let is_there = redis.next.is_some_and(|next| is_by_nonce(&next, rebuild));
+        if redis.lease == 0 && is_there && self.process().is_connected && self.is_joined() {
             let mut next = *self.state;
             next.redis.lease = rebuild.nonce;
-            steps.step(next, |_| format!("{}'s rebuild takes its lease again", self.name()));
+            steps.step(next, [self.name(), "rebuilds:", "takes its lease again"]);
         }
     }
 
-    fn lease(&self, rebuild: &Rebuild, allocates: bool, steps: &mut Steps) {
+    fn lease(&self, rebuild: &Rebuild, steps: &mut Steps) {
         if self.state.redis.lease != 0 || !self.is_joined() {
             return;
         }
-        let mut next = *self.state;
-        next.nonces += 1;
-        let redis = &mut next.redis;
+        let mut next = State { nonces: self.state.nonces + 1, ..*self.state };
+        let (redis, nonce) = (&mut next.redis, next.nonces);
         let live = redis.bits.map_or(0, |bits| bits.token);
         let built = redis.next.map_or(0, |next| next.token);
         let token = redis.meta.epoch.max(live).max(built) + 1;
-        redis.meta.epoch = token;
-        redis.lease = next.nonces;
-        let (nonce, stamp) = (next.nonces, redis.meta.last);
-        if allocates {
-            redis.next = Some(Next { token, nonce, stamp, ..Next::default() });
-        }
-        let leased = Rebuild {
-            token,
-            nonce,
-            incarnation: redis.meta.incarnation,
-            leased: next.now,
-            lease_number: stamp,
-            ..*rebuild
-        };
-        self.proceed(&mut next, leased);
-        steps.step(next, |_| {
-            let with = if allocates { "with a filter" } else { "without a filter" };
-            format!("{}'s rebuild takes the lease, {with}, of token {token}", self.name())
-        });
-    }
-
-    fn allocate(&self, rebuild: &Rebuild, steps: &mut Steps) {
-        if self.state.redis.lease != rebuild.nonce {
-            return self.give_up(rebuild, "its lease is gone", steps);
-        }
-        let mut next = *self.state;
-        let stamp = next.redis.meta.last;
-        let Rebuild { token, nonce, .. } = *rebuild;
-        next.redis.next = Some(Next { token, nonce, stamp, ..Next::default() });
-        self.proceed(&mut next, Rebuild { lease_number: stamp, ..*rebuild });
-        steps.step(next, |_| format!("{}'s rebuild allocates its filter", self.name()));
+        (redis.meta.epoch, redis.lease) = (token, nonce);
+        let (leased, lease_number, incarnation) =
+            (self.state.now, redis.meta.last, redis.meta.incarnation);
+        redis.next = Some(Next { token, nonce, stamp: lease_number, ..Next::default() });
+        let rebuild = Rebuild { token, nonce, incarnation, leased, lease_number, ..*rebuild };
+        self.proceed(None, next, rebuild, steps);
     }
 
     /// Reads the record. Where it is not whole the scan has to wait, if it is still to come.
@@ -135,198 +89,139 @@ impl Turn<'_> {
         let ends_odd = recent.greatest() != meta.last;
         let is_whole = !(is_floor_young && model.has(Rule::R12Floor))
             && !(ends_odd && model.has(Rule::R12Greatest));
-        let before = &model.of.order[..usize::from(rebuild.at)];
-        let has_scanned = before.iter().any(|step| matches!(step, Step::Scan(_)));
+        let has_scanned = model.of.order[..usize::from(rebuild.at)].contains(&Step::ScanX);
         if !is_whole && has_scanned && model.has(Rule::R12AfterScan) {
             return self.give_up(rebuild, "the record is not whole, and the scan is over", steps);
         }
         let mut read = *rebuild;
-        for id in (0..model.of.ids).filter(|id| recent.numbers[*id] > 0) {
-            if is_since(recent.times[id]) {
-                read.ids.add(id);
-            }
-        }
-        if !is_whole {
-            read.waits_since = 1 + if ends_odd { rebuild.leased } else { recent.floor_time };
-        }
+        let is_read = |id: &usize| recent.numbers[*id] > 0 && is_since(recent.times[*id]);
+        (0..2).filter(is_read).for_each(|id| read.ids.add(id));
+        let since = if ends_odd { rebuild.leased } else { recent.floor_time };
+        read.waits_since = if is_whole { 0 } else { 1 + since };
         let is_of_read = is_whole || !model.has(Rule::R14OnlyWhole);
         read.position = if is_of_read { meta.last } else { rebuild.lease_number };
-        let mut next = *self.state;
-        self.proceed(&mut next, read);
-        steps.step(next, |_| {
-            let waits = if is_whole { "" } else { ", which is not whole: the scan has to wait" };
-            format!("{}'s rebuild reads the record: {}{waits}", self.name(), read.ids)
-        });
+        self.proceed(None, *self.state, read, steps);
     }
 
     fn scan(&self, rebuild: &Rebuild, id: usize, steps: &mut Steps) {
         let model = self.model;
         let waits =
             rebuild.waits_since > 0 && self.state.now < rebuild.waits_since + model.window();
-        let has_to_wait = model.has(Rule::R10Wait) && model.has(Rule::R10BeforeScan);
-        if waits || has_to_wait && !have_repeated(self.state) {
+        if waits || model.has(Rule::R10BeforeScan) && !self.have_repeated() {
             return;
         }
-        let is_there = self.state.rows.has(id);
         let mut scanned = *rebuild;
-        if is_there {
+        if self.state.rows.has(id) {
             scanned.ids.add(id);
         }
-        let mut next = *self.state;
-        self.proceed(&mut next, scanned);
-        steps.step(next, |_| {
-            let found = if is_there { "a row" } else { "no row" };
-            format!("{}'s scan finds {found} of {}", self.name(), IDS[id])
-        });
+        self.proceed(None, *self.state, scanned, steps);
     }
 
-    /// A source may have more rows than the filter has room for.
-    fn fits(&self, rebuild: &Rebuild, steps: &mut Steps) {
-        let mut next = *self.state;
-        self.proceed(&mut next, *rebuild);
-        steps.step(next, |_| format!("{}'s scan fits into its filter", self.name()));
-        let process = self.process();
-        if !process.is_connected {
-            return;
-        }
-        if self.model.has(Rule::R5Outgrown) {
-            if process.left.rebuilds > 0 {
-                self.give_up(rebuild, "the scan outgrew its filter; it begins again", steps);
-            }
-            return;
-        }
-        let mut next = *self.state;
-        let (redis, stamp) = (&mut next.redis, self.state.redis.meta.last);
-        let Some(built) = redis.next.as_mut().filter(|next| self.is_own(next, rebuild)) else {
-            return;
-        };
-        let Next { token, nonce, .. } = *built;
-        *built = Next { token, nonce, stamp, ..Next::default() };
-        self.proceed(&mut next, *rebuild);
-        steps.step(next, |_| {
-            format!("{}'s scan outgrew its filter, which is allocated again", self.name())
-        });
+    /// Whether all processes have joined and repeated theirs.
+    fn have_repeated(&self) -> bool {
+        let joined = self.state.redis.meta.incarnation;
+        let mut living = self.state.processes.iter().filter(|process| process.is_alive);
+        living.all(|process| process.incarnation == joined && process.repeats == Ids::default())
+            || !self.model.has(Rule::R10Wait)
+    }
+
+    /// As it must not: the filter is made anew under the same lease.
+    fn allocate_again(&self, rebuild: &Rebuild, steps: &mut Steps) {
+        self.proceed(None, self.with_new_filter(rebuild), *rebuild, steps);
+    }
+
+    fn with_new_filter(&self, rebuild: &Rebuild) -> State {
+        let (mut next, Rebuild { token, nonce, .. }) = (*self.state, *rebuild);
+        let stamp = next.redis.meta.last;
+        next.redis.next = Some(Next { token, nonce, stamp, ..Next::default() });
+        next.redis.lease = nonce;
+        next
     }
 
     fn upload(&self, rebuild: &Rebuild, steps: &mut Steps) {
-        let mut next = *self.state;
-        let redis = &mut next.redis;
-        if redis.next.is_none() && self.makes_anew(rebuild) {
-            redis.lease = rebuild.nonce;
-            let Rebuild { token, nonce, .. } = *rebuild;
-            let stamp = redis.meta.last;
-            redis.next = Some(Next { token, nonce, stamp, ..Next::default() });
-            return steps.step(next, |_| {
-                format!("{}'s rebuild finds no filter, and makes it anew", self.name())
-            });
+        let (lease, has) = (self.state.redis.lease, |rule| self.model.has(rule));
+        let makes_anew = lease == rebuild.nonce && !has(Rule::R5MadeOnce)
+            || lease == 0 && !has(Rule::R5LeaseWithNext);
+        if self.state.redis.next.is_none() && makes_anew {
+            let next = self.with_new_filter(rebuild);
+            return steps
+                .step(next, [self.name(), "rebuilds:", "finds no filter, and makes it anew"]);
         }
-        let Some(built) = redis.next.as_mut().filter(|next| self.is_own(next, rebuild)) else {
-            let is_gone = self.state.redis.next.is_none();
-            if is_gone {
-                steps.event(Event::NextGone, *self.state, |_| "its filter is gone".to_owned());
-            }
+        let mut next = *self.state;
+        let Some(built) = next.redis.next.as_mut().filter(|next| self.is_own(next, rebuild)) else {
             return self.give_up(rebuild, "its filter is gone", steps);
         };
-        built.ids.add_all(rebuild.ids);
+        built.ids.0 |= rebuild.ids.0;
         built.is_uploaded = true;
-        let is_right = self.model.has(Rule::R14NotUpload);
-        let position = if is_right { rebuild.position } else { redis.meta.last };
-        self.proceed(&mut next, Rebuild { position, ..*rebuild });
-        steps.step(next, |_| format!("{}'s rebuild uploads {}", self.name(), rebuild.ids));
+        let last = self.state.redis.meta.last;
+        let position = if has(Rule::R14NotUpload) { rebuild.position } else { last };
+        self.proceed(None, next, Rebuild { position, ..*rebuild }, steps);
     }
 
-    /// Whether a leader that finds no filter would make one, as it must not.
-    fn makes_anew(&self, rebuild: &Rebuild) -> bool {
-        let lease = self.state.redis.lease;
-        let has_lease = lease == rebuild.nonce && !self.model.has(Rule::R5MadeOnce);
-        has_lease || lease == 0 && !self.model.has(Rule::R5LeaseWithNext)
+    fn is_own(&self, next: &Next, rebuild: &Rebuild) -> bool {
+        self.is_same((next.token, next.nonce), (rebuild.token, rebuild.nonce))
     }
 
-    /// Why the swap refuses, if it does.
-    fn refusal(&self, rebuild: &Rebuild) -> Result<Next, &'static str> {
-        let (model, redis) = (self.model, &self.state.redis);
-        let own = redis.next.filter(|next| self.is_own(next, rebuild));
-        let next = own.ok_or("its filter is gone")?;
-        let last = redis.meta.last;
-        let refusals = [
-            (
-                Rule::R13Incarnation,
-                redis.meta.incarnation != rebuild.incarnation,
-                "another incarnation",
-            ),
-            (Rule::R5Stamp, next.stamp != last, "its filter lacks an insert"),
-            (Rule::R5Pieces, !next.is_uploaded, "its filter lacks pieces"),
-            (
-                Rule::R9Vouched,
-                rebuild.leased < redis.meta.unvouched,
-                "nobody vouches for some inserts",
-            ),
-        ];
-        let is_older = redis.bits.is_some_and(|bits| bits.token >= rebuild.token);
-        let holds = |(rule, is_so, why): &(Rule, bool, &'static str)| {
-            (*is_so && model.has(*rule)).then_some(*why)
-        };
-        match refusals.iter().find_map(holds) {
-            Some(why) => Err(why),
-            None if is_older => Err("a newer filter is live"),
-            None => Ok(next),
-        }
+    /// The filter, if it may go live.
+    fn swappable(&self, rebuild: &Rebuild) -> Option<Next> {
+        let (redis, has) = (&self.state.redis, |rule| self.model.has(rule));
+        let next = redis.next.filter(|next| self.is_own(next, rebuild))?;
+        let is_joined = redis.meta.incarnation == rebuild.incarnation;
+        let is_newer = redis.bits.is_none_or(|bits| bits.token < rebuild.token);
+        let may = (is_joined || !has(Rule::R13Incarnation))
+            && (next.stamp == redis.meta.last || !has(Rule::R5Stamp))
+            && (next.is_uploaded || !has(Rule::R5Pieces))
+            && rebuild.leased >= redis.meta.unvouched;
+        (may && is_newer).then_some(next)
     }
 
     fn swap(&self, rebuild: &Rebuild, steps: &mut Steps) {
-        let model = self.model;
-        let built = match self.refusal(rebuild) {
-            Ok(built) => built,
-            Err(why) => return self.give_up(rebuild, why, steps),
+        let Some(built) = self.swappable(rebuild) else {
+            return self.give_up(rebuild, "its filter may not go live", steps);
         };
-        let has_to_wait = model.has(Rule::R10Wait) && !model.has(Rule::R10BeforeScan);
-        if has_to_wait && !have_repeated(self.state) {
+        if !self.model.has(Rule::R10BeforeScan) && !self.have_repeated() {
             return;
         }
         let mut next = *self.state;
         let redis = &mut next.redis;
-        let Rebuild { token, .. } = *rebuild;
-        let (run, incarnation) = (self.process().run, redis.meta.incarnation);
-        let (stamp, nonce) = (redis.meta.last, built.nonce);
-        let live =
-            Bits { token, nonce, is_disproved: false, stamp, run, incarnation, ids: built.ids };
-        let mut event = (incarnation > 1).then_some(Event::SwapAfterLoss);
-        (redis.bits, redis.next, redis.meta.live) = (Some(live), None, token);
-        if redis.lease == rebuild.nonce {
-            redis.lease = 0;
-        } else {
-            event = event.or(Some(Event::SwapWithoutLease));
-        }
-        if self.ends_settling(rebuild) {
-            redis.meta.is_settled = true;
-            event = event.or(Some(Event::SettlingEnds));
-        }
-        let is_right = model.has(Rule::R14NotSwap);
-        let position = if is_right { rebuild.position } else { stamp };
-        // Only a copy needs what was scanned.
-        let ids = if model.of.keeps_copy { rebuild.ids } else { Default::default() };
-        self.proceed(&mut next, Rebuild { position, ids, ..*rebuild });
-        steps.event(event, next, |_| {
-            format!("{}'s rebuild swaps: {} is live, of token {token}", self.name(), built.ids)
-        });
+        let (run, incarnation, token) = (self.process().run, redis.meta.incarnation, rebuild.token);
+        let (stamp, nonce, ids) = (redis.meta.last, built.nonce, built.ids);
+        redis.bits = Some(Bits { token, nonce, is_disproved: false, stamp, run, incarnation, ids });
+        (redis.next, redis.meta.live) = (None, token);
+        let has_lease = redis.lease == rebuild.nonce;
+        redis.lease = if has_lease { 0 } else { redis.lease };
+        let ends_settling = self.ends_settling(rebuild);
+        redis.meta.is_settled |= ends_settling;
+        let event = match (ends_settling, incarnation > 1, has_lease) {
+            (true, ..) => Some(Event::SettlingEnds),
+            (_, true, _) => Some(Event::SwapAfterLoss),
+            (.., false) => Some(Event::SwapWithoutLease),
+            _ => None,
+        };
+        let position = if self.model.has(Rule::R14NotSwap) { rebuild.position } else { stamp };
+        // Only a copy needs what was found.
+        let ids = if self.model.of.keeps_copy { rebuild.ids } else { Ids::default() };
+        self.proceed(event, next, Rebuild { position, ids, ..*rebuild }, steps);
     }
 
     fn ends_settling(&self, rebuild: &Rebuild) -> bool {
-        let Some(settling) = self.model.of.settling else { return false };
+        let Some((_, settles)) = self.model.of.settling else { return false };
         let is_by_lease = self.model.has(Rule::R20Lease) && self.model.has(Rule::R20Rebuild);
         let moment = if is_by_lease { rebuild.leased } else { self.state.now };
-        moment > settling.settles
-            || moment == settling.settles && !self.model.has(Rule::R20StrictlyLater)
+        moment > settles || moment == settles && !self.model.has(Rule::R20StrictlyLater)
     }
 
     fn keep(&self, rebuild: &Rebuild, steps: &mut Steps) {
         let Rebuild { token, nonce, ids, position, .. } = *rebuild;
         let is_of_now = self.process().incarnation == rebuild.incarnation;
         let mut next = *self.state;
-        self.proceed(&mut next, *rebuild);
         if self.model.of.keeps_copy && is_of_now {
             next.processes[self.me].copy = Some(FilterCopy { token, nonce, ids, position });
         }
-        steps.step(next, |_| format!("{}'s rebuild is over", self.name()));
+        self.proceed(None, next, *rebuild, steps);
     }
+}
+
+fn is_by_nonce(next: &Next, rebuild: &Rebuild) -> bool {
+    next.token == rebuild.token && next.nonce == rebuild.nonce
 }
