@@ -133,14 +133,14 @@ pub(crate) const HANDLER: u8 = 1;
 /// An instance, its rules, and what is read for a question.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Model {
-    pub(crate) of: &'static Instance,
+    pub(crate) of: Instance,
     rules: Rules,
     readings: &'static [Reading],
     load_readings: &'static [Reading],
 }
 
 impl Model {
-    pub(crate) fn new(of: &'static Instance) -> Self {
+    pub(crate) fn new(of: Instance) -> Self {
         use Reading::{Asked, Header, Metadata};
         let rules = Rules::all_but(of.without);
         let has = |rule| rules.has(rule);
@@ -170,7 +170,7 @@ impl Model {
     }
 
     pub(crate) fn first(&self) -> State {
-        let of = self.of;
+        let of = &self.of;
         let mut state =
             State { run: 1, runs: 1, incarnations: 1, nonces: 1, clock: 1, ..State::default() };
         state.faults_left = if of.faults.is_empty() { 0 } else { of.fault_count };
@@ -205,5 +205,26 @@ impl Model {
         state.processes =
             [Process { left: rebuilds(0), ..process }, Process { left, copy, ..process }];
         state
+    }
+}
+
+impl Instance {
+    /// Its name, and what is left out or to be reached.
+    pub(crate) fn title(&self) -> String {
+        let without = self.without.iter().map(|rule| format!(" without {rule:?}"));
+        let reaches = match self.expected {
+            Expected::Reached(event) => format!(" reaches {event:?}"),
+            _ => String::new(),
+        };
+        format!("{}{}{reaches}", self.name, without.collect::<String>())
+    }
+
+    /// What it is about.
+    pub(crate) fn sentence(&self) -> String {
+        match (self.expected, self.without) {
+            (Expected::Reached(event), _) => event.says().to_owned(),
+            (_, []) => self.says.to_owned(),
+            (_, left_out) => left_out.iter().map(|rule| rule.says()).collect::<Vec<_>>().join(" "),
+        }
     }
 }

@@ -1,4 +1,7 @@
-//! The model of the protocol.
+//! The model of the protocol: two processes, one or two ids, one Redis that may lose or get back anything, and a search through every
+//! order in which their steps can happen.
+//!
+//! Each test run searches the quick instances, `MODEL=all` all of them, and `MODEL=name` those with this in their names, with traces.
 
 mod instance;
 mod instances;
@@ -8,12 +11,70 @@ mod search;
 mod state;
 mod steps;
 
-fn main() {
-    for i in instances::INSTANCES {
-        let found = search::search(i);
-        println!("{:<20} {:?} states {} {:?}", i.name, found.verdict, found.states, found.took);
-        for line in found.trace {
-            println!("    {line}");
-        }
+use std::env;
+use std::process::ExitCode;
+use std::sync::Mutex;
+use std::thread;
+
+use instance::{Expected, Instance};
+use search::{Verdict, search};
+
+fn main() -> ExitCode {
+    // As the standard harness would: told to list its tests, or to run others only.
+    let arguments: Vec<String> = env::args().skip(1).collect();
+    if arguments.iter().any(|argument| argument == "--list") {
+        println!("model: test");
+        return ExitCode::SUCCESS;
     }
+    let mut filters = arguments.iter().filter(|argument| !argument.starts_with('-')).peekable();
+    if filters.peek().is_some() && !filters.any(|filter| "model".contains(filter.as_str())) {
+        return ExitCode::SUCCESS;
+    }
+    let wanted = env::var("MODEL").ok();
+    let is_wanted = |of: &Instance| match wanted.as_deref() {
+        None => of.is_quick,
+        Some("all") => true,
+        Some(name) => of.title().contains(name),
+    };
+    let picked: Vec<Instance> = instances::instances().into_iter().filter(is_wanted).collect();
+    let shows = wanted.is_some_and(|name| name != "all");
+    let (queue, failed) = (Mutex::new(picked.iter()), Mutex::new(0));
+    thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                loop {
+                    let Some(next) = queue.lock().expect("no panic").next() else { return };
+                    if !run(next, shows) {
+                        *failed.lock().expect("no panic") += 1;
+                    }
+                }
+            });
+        }
+    });
+    let failed = *failed.lock().expect("no panic");
+    println!("{} instances, {failed} of them not as expected", picked.len());
+    if failed > 0 || picked.is_empty() { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+}
+
+/// Searches an instance, and says what was found. Returns whether that was expected.
+fn run(instance: &Instance, shows: bool) -> bool {
+    let found = search(*instance);
+    let is_right = found.verdict == Verdict::Found(instance.expected);
+    let said = match found.verdict {
+        Verdict::Found(Expected::Holds) => "holds",
+        Verdict::Found(Expected::Broken) => "broken",
+        Verdict::Found(Expected::Reached(_)) => "reached",
+        Verdict::Unfinished => "unfinished",
+    };
+    let wrong = if is_right { "" } else { "NOT AS EXPECTED: " };
+    let (title, sentence) = (instance.title(), instance.sentence());
+    let (states, took) = (found.states, found.took.as_secs_f64());
+    let mut lines =
+        vec![format!("{wrong}{title}: {said}, {states} states, {took:.1} s. {sentence}")];
+    if shows || !is_right {
+        let steps = found.trace.iter().zip(1..);
+        lines.extend(steps.map(|(step, at)| format!("{at:>4}. {step}")));
+    }
+    println!("{}", lines.join("\n"));
+    is_right
 }

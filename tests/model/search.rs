@@ -31,7 +31,7 @@ struct Seen {
 }
 
 /// Searches an instance.
-pub(crate) fn search(instance: &'static Instance) -> Found {
+pub(crate) fn search(instance: Instance) -> Found {
     let begun = Instant::now();
     let model = Model::new(instance);
     let mut seen = Fingerprints::new();
