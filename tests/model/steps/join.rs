@@ -23,6 +23,16 @@ impl Turn<'_> {
         }
     }
 
+    /// The list of own inserts is full.
+    pub(super) fn forget(&self, steps: &mut Steps) {
+        let Process { own, repeats, .. } = self.process();
+        let may = |id: &usize| self.model.of.forgets_early && own.has(*id) && !repeats.has(*id);
+        for id in (0..2).filter(may) {
+            let next = self.with(|process| process.forget(self.model, id));
+            steps.step(next, [self.name(), "forgets its insert of", IDS[id]]);
+        }
+    }
+
     pub(super) fn is_joined(&self) -> bool {
         self.process().incarnation == self.state.redis.meta.incarnation
     }
@@ -63,12 +73,16 @@ impl Process {
             if self.repeats.has(id) && model.has(Rule::R9Kept) {
                 continue;
             }
-            self.own.remove(id);
-            self.repeats.remove(id);
-            if model.has(Rule::R9Vouched) {
-                self.forgotten = self.forgotten.max(self.own_times[id] + 1);
-            }
-            self.own_times[id] = 0;
+            self.forget(model, id);
         }
+    }
+
+    fn forget(&mut self, model: &Model, id: usize) {
+        self.own.remove(id);
+        self.repeats.remove(id);
+        if model.has(Rule::R9Vouched) {
+            self.forgotten = self.forgotten.max(self.own_times[id] + 1);
+        }
+        self.own_times[id] = 0;
     }
 }

@@ -56,6 +56,7 @@ pub(crate) fn list(model: &Model, state: &State, steps: &mut Steps) {
     for me in (0..2).filter(|me| state.processes[*me].is_alive) {
         let turn = Turn { model, state, me };
         turn.join(steps);
+        turn.forget(steps);
         turn.repeat(steps);
         turn.rebuild(steps);
         if me == ASKED {
