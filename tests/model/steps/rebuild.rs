@@ -87,8 +87,9 @@ impl Turn<'_> {
         let is_since = |time: u8| time + model.window() >= rebuild.leased;
         let is_floor_young = recent.floor_counts && is_since(recent.floor_time);
         let ends_odd = recent.greatest() != meta.last;
-        let is_whole = !(is_floor_young && model.has(Rule::R12Floor))
-            && !(ends_odd && model.has(Rule::R12Greatest));
+        let may_lack =
+            is_floor_young && model.has(Rule::R12Floor) || ends_odd && model.has(Rule::R12Greatest);
+        let is_whole = !may_lack;
         let has_scanned = model.of.order[..usize::from(rebuild.at)].contains(&Step::ScanX);
         if !is_whole && has_scanned && model.has(Rule::R12AfterScan) {
             return self.give_up(rebuild, "the record is not whole, and the scan is over", steps);
