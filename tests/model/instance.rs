@@ -211,22 +211,8 @@ impl Model {
 }
 
 impl Instance {
-    /// Its name, and what is left out or to be reached.
+    /// Its name, what is left out, and what is expected.
     pub(crate) fn title(&self) -> String {
-        let without = self.without.iter().map(|rule| format!(" without {rule:?}"));
-        let reaches = match self.expected {
-            Expected::Reached(event) => format!(" reaches {event:?}"),
-            _ => String::new(),
-        };
-        format!("{}{}{reaches}", self.name, without.collect::<String>())
-    }
-
-    /// What it is about.
-    pub(crate) fn sentence(&self) -> String {
-        match (self.expected, self.without) {
-            (Expected::Reached(event), _) => event.says().to_owned(),
-            (_, []) => self.says.to_owned(),
-            (_, left_out) => left_out.iter().map(|rule| rule.says()).collect::<Vec<_>>().join(" "),
-        }
+        format!("{} {:?} {:?}", self.name, self.without, self.expected).replace("[] ", "")
     }
 }

@@ -28,15 +28,8 @@ impl Redis {
     }
 }
 
-/// Whether the next insert's number is that of the last one: a call that numbers its ids alike.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Number {
-    New,
-    Same,
-}
-
-/// The script of an insert, for one id.
-pub(crate) fn insert(model: &Model, state: &mut State, id: usize, number: Number) {
+/// The script of an insert, for one id. Only a call that numbers its ids alike has a number already.
+pub(crate) fn insert(model: &Model, state: &mut State, id: usize, number: Option<u8>) {
     let redis = &mut state.redis;
     if model.has(Rule::R3Stamp) && redis.is_stamp_odd() {
         redis.disprove();
@@ -48,11 +41,8 @@ pub(crate) fn insert(model: &Model, state: &mut State, id: usize, number: Number
         redis.recent.raise_floor(floor, state.now, model.has(Rule::R12Raised));
         redis.meta.last = floor;
     }
-    let last = match number {
-        Number::Same => redis.meta.last,
-        Number::New if model.has(Rule::R1Clock) => redis.meta.last.max(state.clock) + 1,
-        Number::New => redis.meta.last + 1,
-    };
+    let clock = if model.has(Rule::R1Clock) { state.clock } else { 0 };
+    let last = number.unwrap_or(redis.meta.last.max(clock) + 1);
     state.clock = state.clock.max(last);
     redis.meta.last = last;
     (redis.recent.numbers[id], redis.recent.times[id]) = (last, state.now);
@@ -72,14 +62,13 @@ pub(crate) fn insert(model: &Model, state: &mut State, id: usize, number: Number
     }
 }
 
-/// The script of a join, which each poll repeats. Returns whether it began an incarnation.
-pub(crate) fn join(model: &Model, state: &mut State, me: usize) -> bool {
+/// The script of a join, which each poll repeats.
+pub(crate) fn join(model: &Model, state: &mut State, me: usize) {
     let (now, run) = (state.now, state.run);
     let redis = &mut state.redis;
     redis.unlink_dead_next();
     let is_new = redis.meta.incarnation == 0;
-    let begins = is_new || redis.meta.run != run;
-    if begins {
+    if is_new || redis.meta.run != run {
         state.incarnations += 1;
         (redis.meta.incarnation, redis.meta.run) = (state.incarnations, run);
         let of_bits = redis.bits.filter(|_| is_new).unwrap_or_default();
@@ -113,7 +102,6 @@ pub(crate) fn join(model: &Model, state: &mut State, me: usize) -> bool {
     if process.incarnation != redis.meta.incarnation {
         enter(model, redis, process);
     }
-    begins
 }
 
 /// A process meets another incarnation: it says what it cannot repeat, and notes what it has to.

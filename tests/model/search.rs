@@ -8,16 +8,10 @@ use crate::instance::{Event, Expected, Instance, Model};
 use crate::state::State;
 use crate::steps::{self, Steps};
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Verdict {
-    Found(Expected),
-    /// There are more states than the instance allows.
-    Unfinished,
-}
-
 #[derive(Debug)]
 pub(crate) struct Found {
-    pub(crate) verdict: Verdict,
+    /// `None` where there are more states than the instance allows.
+    pub(crate) verdict: Option<Expected>,
     pub(crate) states: usize,
     pub(crate) took: Duration,
     /// The steps to what breaks the promise, or to what was to be reached.
@@ -42,7 +36,7 @@ pub(crate) fn search(instance: Instance) -> Found {
     parents.push(Seen { parent: 0, step: 0 });
     let mut level = vec![model.first()];
     let (mut begin, mut further) = (0, Vec::new());
-    let mut end = (Verdict::Found(Expected::Holds), Vec::new());
+    let mut end = (Some(Expected::Holds), Vec::new());
     'search: while !level.is_empty() {
         let level_end = parents.len();
         for (parent, state) in (begin as u32..).zip(&level) {
@@ -52,9 +46,8 @@ pub(crate) fn search(instance: Instance) -> Found {
                     Some(Event::FalseAbsence) => Some(Expected::Broken),
                     event => event.map(Expected::Reached).filter(|of| *of == instance.expected),
                 };
-                if let Some(found) = found {
-                    let trace = trace(&model, &parents, Seen { parent, step });
-                    end = (Verdict::Found(found), trace);
+                if found.is_some() {
+                    end = (found, trace(&model, &parents, Seen { parent, step }));
                     break 'search;
                 }
                 if seen.insert(fingerprint(next)) {
@@ -63,7 +56,7 @@ pub(crate) fn search(instance: Instance) -> Found {
                 }
             }
             if parents.len() > instance.limit {
-                end.0 = Verdict::Unfinished;
+                end.0 = None;
                 break 'search;
             }
         }

@@ -34,7 +34,7 @@ impl Turn<'_> {
     }
 
     pub(super) fn answer_check(&self, question: &Question, steps: &mut Steps) {
-        let next = self.with(|process| process.questions[Kind::Check as usize] = None);
+        let next = self.answered(Kind::Check, None);
         let id = IDS[usize::from(question.id)];
         steps.event(Event::FalseAbsence, next, ["by the check", id, Event::FalseAbsence.says()]);
     }

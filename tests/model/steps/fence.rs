@@ -73,10 +73,7 @@ impl Turn<'_> {
             self.state.redis.meta.last
         };
         copy.position = copy.position.max(end);
-        let next = self.with(|process| {
-            process.questions[Kind::Fence as usize] = None;
-            process.copy = Some(copy);
-        });
+        let next = self.answered(Kind::Fence, Some(copy));
         let rows = self.state.rows;
         let is_asked =
             |id: &usize| usize::from(question.id) == *id || !self.model.has(Rule::R17NotJoined);
@@ -97,10 +94,7 @@ impl Turn<'_> {
         };
         copy.ids.0 |= question.ids.0;
         copy.position = copy.position.max(question.greatest);
-        let next = self.with(|process| {
-            process.questions[Kind::Page as usize] = None;
-            process.copy = Some(copy);
-        });
+        let next = self.answered(Kind::Page, Some(copy));
         steps.event(Event::PageMoves, next, ["a page", "is taken", ""]);
     }
 

@@ -2,7 +2,7 @@
 
 use super::Steps;
 use crate::instance::{Fault, L, Model};
-use crate::redis::{Number, insert};
+use crate::redis::insert;
 use crate::rules::Rule;
 use crate::state::{Creation, IDS, PROCESSES, Stage, State};
 
@@ -33,14 +33,14 @@ fn execute(model: &Model, state: &State, id: usize, steps: &mut Steps) {
     let name = PROCESSES[model.of.inserter[id]];
     if model.of.has_calls_of_two && id == 0 && can(&state.creations[1]) {
         let mut next = *state;
-        insert(model, &mut next, 0, Number::New);
-        let number = if model.has(Rule::R1EachId) { Number::New } else { Number::Same };
-        insert(model, &mut next, 1, number);
+        insert(model, &mut next, 0, None);
+        let last = next.redis.meta.last;
+        insert(model, &mut next, 1, (!model.has(Rule::R1EachId)).then_some(last));
         next.creations.iter_mut().for_each(begin);
         steps.step(next, [name, "inserts in one call", "x and y"]);
     }
     let mut next = *state;
-    insert(model, &mut next, id, Number::New);
+    insert(model, &mut next, id, None);
     begin(&mut next.creations[id]);
     steps.step(next, [name, "inserts", IDS[id]]);
 }

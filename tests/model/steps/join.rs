@@ -2,7 +2,7 @@
 
 use super::{Steps, Turn};
 use crate::instance::Model;
-use crate::redis::{Number, insert, join};
+use crate::redis::{insert, join};
 use crate::rules::Rule;
 use crate::state::{IDS, Process, State};
 
@@ -42,7 +42,7 @@ impl Turn<'_> {
         let may = process.is_connected && self.is_joined();
         for id in (0..2).filter(|id| may && process.repeats.has(*id)) {
             let mut next = self.with(|process| process.repeats.remove(id));
-            insert(self.model, &mut next, id, Number::New);
+            insert(self.model, &mut next, id, None);
             steps.step(next, [self.name(), "repeats its insert of", IDS[id]]);
         }
     }

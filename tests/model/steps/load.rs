@@ -33,10 +33,8 @@ impl Turn<'_> {
         let is_right = self.model.has(Rule::R18FirstHeader);
         let position = if is_right { question.stamp } else { now };
         let Question { token, nonce, ids, .. } = *question;
-        let next = self.with(|process| {
-            process.questions[Kind::Load as usize] = None;
-            process.copy = Some(FilterCopy { token, nonce, ids, position });
-        });
+        let copy = FilterCopy { token, nonce, ids, position };
+        let next = self.answered(Kind::Load, Some(copy));
         steps.event(Event::CopyLoaded, next, ["a load", "is over:", "B has another copy"]);
     }
 }

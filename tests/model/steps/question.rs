@@ -5,7 +5,7 @@
 use super::{Steps, Turn};
 use crate::instance::Reading;
 use crate::rules::Rule;
-use crate::state::{Bits, Question, State};
+use crate::state::{Bits, FilterCopy, Question, State};
 
 /// What is asked. Each process has one of a kind under way at most.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,9 +60,17 @@ impl Turn<'_> {
         }
     }
 
-    /// Goes on without it.
+    /// The state after an answer, in which the process may have another copy.
+    pub(super) fn answered(&self, kind: Kind, copy: Option<FilterCopy>) -> State {
+        self.with(|process| {
+            process.questions[kind as usize] = None;
+            process.copy = copy.or(process.copy);
+        })
+    }
+
+    /// Goes on without an answer.
     pub(super) fn end(&self, kind: Kind, why: &'static str, steps: &mut Steps) {
-        let next = self.with(|process| process.questions[kind as usize] = None);
+        let next = self.answered(kind, None);
         steps.step(next, [kind.says(), "ends without an answer:", why]);
     }
 
