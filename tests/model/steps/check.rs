@@ -21,7 +21,7 @@ impl Turn<'_> {
         for id in (0..self.model.of.ids).filter(|id| self.state.rows.has(*id)) {
             for (token, nonce) in &known {
                 let question = Question { id: u8::from(id == 1), ..self.about(*token, *nonce) };
-                self.send(Kind::Check, question, *self.state, IDS[id], steps);
+                self.send(Kind::Check, question, *self.state, ["for x", "for y"][id], steps);
             }
         }
     }

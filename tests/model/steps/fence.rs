@@ -14,7 +14,7 @@ impl Turn<'_> {
         let may = |id: &usize| !copy.ids.has(*id) && (self.state.rows.has(*id) || has_others);
         for id in (0..self.model.of.ids).filter(|id| self.model.of.fences && may(id)) {
             let question = Question { id: u8::from(id == 1), ..self.beyond(&copy) };
-            self.send(Kind::Fence, question, *self.state, IDS[id], steps);
+            self.send(Kind::Fence, question, *self.state, ["for x", "for y"][id], steps);
         }
     }
 

@@ -56,8 +56,7 @@ fn acknowledge(model: &Model, state: &State, id: usize, steps: &mut Steps) {
         let mut next = *state;
         if is_late || !is_joined && model.has(Rule::R6Incarnation) {
             next.creations[id].to(Stage::Idle);
-            steps
-                .step(next, [PROCESSES[me], "is told too late to count of its insert of", IDS[id]]);
+            steps.step(next, [PROCESSES[me], "is told in vain of its insert of", IDS[id]]);
         } else {
             let acknowledged = if model.of.deadline.is_some() { state.now } else { 0 };
             let stage = Stage::Acknowledged;
@@ -66,7 +65,7 @@ fn acknowledge(model: &Model, state: &State, id: usize, steps: &mut Steps) {
             process.own.add(id);
             process.own_times[id] = state.now;
             process.copy.iter_mut().for_each(|copy| copy.ids.add(id));
-            steps.step(next, [PROCESSES[me], "is acknowledged its insert of", IDS[id]]);
+            steps.step(next, [PROCESSES[me], "is told in time of its insert of", IDS[id]]);
         }
     }
     if model.of.faults.contains(&Fault::ReplyLost) && state.faults_left > 0 {

@@ -35,6 +35,10 @@ impl Turn<'_> {
         let Question { token, nonce, ids, .. } = *question;
         let copy = FilterCopy { token, nonce, ids, position };
         let next = self.answered(Kind::Load, Some(copy));
-        steps.event(Event::CopyLoaded, next, ["a load", "is over:", "B has another copy"]);
+        steps.event(
+            Event::CopyLoaded,
+            next,
+            ["the load of a copy", "is over:", "B has another copy"],
+        );
     }
 }

@@ -82,7 +82,7 @@ fn tick(model: &Model, state: &State, steps: &mut Steps) {
         }
     }
     next.processes.iter_mut().for_each(|process| process.forget_old(model, now));
-    steps.step(next, ["", "a tick passes", ""]);
+    steps.step(next, ["a tick", "passes", ""]);
 }
 
 impl Turn<'_> {

@@ -18,7 +18,7 @@ pub(super) enum Kind {
 
 impl Kind {
     pub(super) fn says(self) -> &'static str {
-        ["a fence", "a page", "a check", "a load"][self as usize]
+        ["a fence", "a page", "a check by id", "the load of a copy"][self as usize]
     }
 }
 
@@ -56,7 +56,7 @@ impl Turn<'_> {
             if is_later { Some(question) } else { self.read(first, &question, &mut next) };
         if question.is_some() {
             next.processes[self.me].questions[kind as usize] = question;
-            steps.step(next, [kind.says(), "is begun at B", about]);
+            steps.step(next, ["B begins", kind.says(), about]);
         }
     }
 
