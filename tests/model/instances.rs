@@ -48,7 +48,7 @@ hold! {
 
     PAIR "pair" "Any one fault, two ids, no rebuild." { faults: ANY, ids: 2, ticks: 0 } like BASE;
     PAIR_REBUILD "pair, rebuild" "A rebuilds meanwhile." { rebuilds: [1, 0], is_quick: false } like PAIR;
-    BOTH "both" "Any one fault; both rebuild, B loads." { faults: ANY, ticks: 0, is_quick: false } like PLAIN;
+    BOTH "both" "Any one fault; both rebuild, B loads." { faults: ANY, ticks: 0, expiries: 0, is_quick: false } like PLAIN;
     FLUSHED "flushed" "All is lost within a fence, and inserted anew." { faults: &[FlushAll], checks: false } like PAIR;
     BY_ID "by id" "The live or the building filter is an old copy while A rebuilds." { faults: &[OldBits, OldNext], rebuilds: [1, 0], fences: false } like BASE;
     OLD_DUMP "old dump" "Redis restarts from an old copy while A rebuilds." { faults: &[Restart], ticks: 3 } like BY_ID;
@@ -84,7 +84,7 @@ hold! {
     KNOWN_PAGES "known, pages" "As pages, drops; the header is known." { is_header_known: true } like PAGES_DROP;
     KNOWN_TWO "known, two" "As two; the header is known." { is_header_known: true, is_quick: false } like TWO;
     KNOWN_BOTH "known, both" "As both; the header is known." { is_header_known: true } like BOTH;
-    KNOWN_TWICE "known, lost twice" "As lost twice, fence; the header is known." { is_header_known: true } like LOST_TWICE_FENCE;
+    KNOWN_TWICE "known, lost twice" "As lost twice; the header is known." { is_header_known: true } like LOST_TWICE;
 }
 
 /// Each rule left out. What several rules catch is broken without all of those only, and holds without any one of them.

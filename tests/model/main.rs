@@ -63,7 +63,7 @@ fn run(instance: &Instance, shows: bool) -> bool {
     let other = if is_right { String::new() } else { format!(", BUT FOUND {:?}", found.verdict) };
     let (title, states, took) = (instance.title(), found.states, found.took.as_secs_f64());
     println!("{title}{other}: {states} states, {took:.1} s. {}", instance.says);
-    if shows || !is_right {
+    if !found.trace.is_empty() && (shows || !is_right) {
         let left_out = instance.without.iter().map(|rule| format!("without: {}", rule.says()));
         let steps = found.trace.into_iter().zip(1..).map(|(step, at)| format!("{at:>4}. {step}"));
         // In one piece, as others are searched at the same time.
