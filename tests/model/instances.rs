@@ -87,7 +87,7 @@ hold! {
     KNOWN_TWICE "known, lost twice" "As lost twice; the header is known." { is_header_known: true } like LOST_TWICE;
 }
 
-/// Each rule left out. What several rules catch is broken without all of those only, and holds without any one of them.
+/// Each rule left out. Where several rules catch one thing, the promise breaks only without all of them.
 const BROKEN: &[(Instance, &[&[Rule]])] = &[
     (FLUSHED, &[&[R1Clock, R15Metadata, R15SecondHeader]]),
     (PAIR, &[&[R3Stamp], &[R4Greatest], &[R16Reaches]]),
