@@ -3,6 +3,7 @@
 #
 #   seeds     20,000 seeds of the simulation, over the sources without seeded bugs
 #   bugs      every seeded bug, in up to 5,000 runs each
+#   model     every instance of the model
 #   servers   the Redis tests on Redis 6.2, Redis 8.2 and Valkey 9.1
 #   faults    the fault table on the same
 #   failover  25 runs of the failover in all kinds
@@ -27,6 +28,7 @@ seeds() {
   SIM_CLEAN=1 SIM_SEEDS="${SIM_SEEDS:-20000}" cargo test "${clean[@]}"
 }
 bugs() { SIM_BUG="" SIM_TRIES="${SIM_TRIES:-5000}" cargo test "${with_bugs[@]}"; }
+model() { MODEL=all cargo test --profile tests -p bloom-guard-model --test model; }
 servers() { bash tests/other_servers.sh; }
 faults() { bash tests/other_servers.sh faults; }
 failover() { FAILOVER_RUNS="${FAILOVER_RUNS:-25}" bash tests/run.sh --test failover -- --nocapture; }
@@ -42,7 +44,7 @@ cases() {
 fuzz() { FUZZ_SECONDS="${FUZZ_SECONDS:-600}" bash tests/fuzz.sh; }
 
 if [ "$#" -eq 0 ]; then
-  set -- seeds bugs servers faults failover foreign outage cases fuzz
+  set -- seeds bugs model servers faults failover foreign outage cases fuzz
 fi
 for campaign in "$@"; do
   echo "== $campaign"
