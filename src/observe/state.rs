@@ -63,9 +63,10 @@ impl GuardState {
         let all_live = shards.is_none_or(|shards| shards.live == shards.all);
         let failing = metrics.checks.doubt().filter(|_| live.is_ok() && all_live);
         let live = failing.map_or(live, Err);
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let live = live.map(|live| LiveFilter {
             measured_rate: metrics.stats().false_positive_rate(),
-            age: age(live.generation),
+            age: now.saturating_sub(Duration::from_micros(live.generation.get().unsigned_abs())),
             ..live
         });
         let mut state = Self {
@@ -119,12 +120,6 @@ impl GuardState {
         }
         troubles
     }
-}
-
-/// Returns how long ago the build of a filter began, by this machine's clock.
-fn age(generation: Generation) -> Duration {
-    let built = UNIX_EPOCH + Duration::from_micros(generation.get().unsigned_abs());
-    SystemTime::now().duration_since(built).unwrap_or_default()
 }
 
 /// Puts rebuilds, and looks whether one is due, together: without the looks there are no rebuilds.

@@ -253,20 +253,22 @@ fn late_answer() -> Plan {
 /// insert does. The row is committed when that filter is live. The record has so many others that the looks at samples
 /// of it are unlikely to come upon this one.
 fn filter_put_aside() -> Plan {
-    const ID: u64 = 8;
+    const IDS: std::ops::Range<u64> = 3..5;
     let put = || What::Redis(Mishap::Swap(vec!["next"]));
-    let check = |instance| What::Check { instance, id: ID };
-    let others = Create { ids: 20..96, ..Create::of(20, 1) };
-    let operations = [
-        (6000, What::Create { instance: 1, create: others }),
+    let rows = |ids, instance, hold| What::Create {
+        instance,
+        create: Create { ids, ..Create::of(0, hold) },
+    };
+    let mut operations = vec![
+        (6000, rows(20..90, 1, 1)),
         (6100, What::Rebuild { instance: 1, accepting_loss: false, short: false }),
         (6200, put()),
-        (6210, create(0, ID, 0, 1100)),
+        (6210, rows(IDS, 0, 1100)),
         (6250, put()),
-        (6300, create(0, ID + 1, 0, 1)),
-        (8300, check(1)),
-        (8310, check(0)),
+        (6300, create(0, 8, 0, 1)),
     ];
+    let check = |id, instance| (8260, What::Check { instance, id });
+    operations.extend(IDS.flat_map(|id| [check(id, 0), check(id, 1)]));
     plan(DRAWN_UP + 2, Config { page: (2, 20), ..CONFIG }, operations)
 }
 

@@ -16,11 +16,8 @@ pub(crate) struct SettingsMismatchLog {
 
 impl SettingsMismatchLog {
     pub(crate) fn new(settings: &Arc<Settings>) -> Self {
-        Self {
-            settings: Arc::clone(settings),
-            sizing_told: AtomicBool::new(false),
-            times_told: AtomicBool::new(false),
-        }
+        let settings = Arc::clone(settings);
+        Self { settings, sizing_told: AtomicBool::default(), times_told: AtomicBool::default() }
     }
 
     /// Compares them with what a live filter was built for.
@@ -49,10 +46,8 @@ impl SettingsMismatchLog {
 
     /// Compares them with how far back the record reaches that any process has asked for; zero if none has.
     pub(crate) fn compare_times(&self, longest: Duration) {
-        if longest.is_zero() || longest.as_millis() == self.settings.record_life().as_millis() {
-            return;
-        }
-        if self.times_told.swap(true, Ordering::Relaxed) {
+        let is_same = longest.as_millis() == self.settings.record_life().as_millis();
+        if longest.is_zero() || is_same || self.times_told.swap(true, Ordering::Relaxed) {
             return;
         }
         // It reaches back for twice both times, and twice a second.
