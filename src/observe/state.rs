@@ -7,7 +7,6 @@ use super::activity::WorkState;
 use super::metrics::Metrics;
 use crate::decide::gate::Gate;
 use crate::decide::lane::LaneState;
-use crate::filter::Generation;
 use crate::mode::Mode;
 use crate::store::{Condition, CopyState, LiveFilter, Record, ShardsState};
 use crate::verdict::Doubt;
@@ -49,7 +48,7 @@ pub struct GuardState {
 }
 
 #[cfg(feature = "cli")]
-impl serde::Serialize for Generation {
+impl serde::Serialize for crate::filter::Generation {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_i64(self.get())
     }
