@@ -273,6 +273,8 @@ mod tests {
         let ((), under_way) = tokio::join!(
             async {
                 waiting.push(enter());
+                // The batch waits by then.
+                tokio::task::yield_now().await;
                 tokio::time::advance(GAP).await;
                 waiting.push(enter());
             },
