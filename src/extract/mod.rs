@@ -127,8 +127,8 @@ pub trait IdExtractor: Send + Sync + 'static {
         Id::new(text)
     }
 
-    /// Whether a request without an id may be for these records all the same. If the first thousand such requests come before
-    /// any id, a warning asks whether the extractor matches the routes.
+    /// Whether a request without an id may be for these records all the same. If a thousand such requests, or a hundred
+    /// times as many others, come before any id, a warning asks whether the extractor matches the routes.
     ///
     /// Defaults to `true`. A [`PathPattern`] says so of paths that have its last fixed segment: `users` of `/users/{id}`.
     fn concerns(&self, _parts: &Parts) -> bool {

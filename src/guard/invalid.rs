@@ -20,6 +20,9 @@ use crate::observe::metrics::{Metrics, Stats};
 const PAUSE: Duration = Duration::from_secs(1);
 /// When none of the first requests has an id, there is a warning after this number.
 const WITHOUT_ID: u32 = 1_000;
+/// Requests that look like another guard's count for a hundredth of one.
+const WHOLE: u32 = 100;
+const ENOUGH: u32 = WITHOUT_ID * WHOLE;
 /// So many looks at the counters of paths are a minute.
 const MINUTE: u32 = 60;
 
@@ -105,14 +108,16 @@ impl NoIdAlarm {
         parts: &Parts,
         filter: &str,
     ) {
-        if self.0.load(Ordering::Relaxed) >= WITHOUT_ID {
+        if self.0.load(Ordering::Relaxed) >= ENOUGH {
             return;
         }
         if !matches!(extraction, Extraction::Unguarded) {
-            self.0.store(WITHOUT_ID, Ordering::Relaxed);
-        } else if extractor.concerns(parts)
-            && self.0.fetch_add(1, Ordering::Relaxed) + 1 == WITHOUT_ID
-        {
+            self.0.store(ENOUGH, Ordering::Relaxed);
+            return;
+        }
+        let weight = if extractor.concerns(parts) { WHOLE } else { 1 };
+        let before = self.0.fetch_add(weight, Ordering::Relaxed);
+        if (ENOUGH - weight..ENOUGH).contains(&before) {
             tracing::warn!(
                 filter,
                 requests = WITHOUT_ID,

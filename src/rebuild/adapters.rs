@@ -138,7 +138,7 @@ where
 ///
 /// The first error ends the scan, which has failed then. The end of the stream is the end of the scan: a stream that ends early
 /// without an error looks like a table that has shrunk, and is [not believed](crate::guide::rebuilds#sources-that-shrink) if much is
-/// missing. With tokio-postgres or diesel-async, whose streams are awaited:
+/// missing. With tokio-postgres, whose stream is awaited:
 ///
 /// ```
 /// use bloom_guard::{BloomGuard, BoxError, PathPattern, Schedule, from_stream};
@@ -154,7 +154,7 @@ where
 /// # async fn main() -> Result<(), BoxError> {
 /// # let client = Client;
 /// let source = from_stream(client, |client| {
-///     let rows = client.query_raw("SELECT id FROM users", []);
+///     let rows = client.query_raw("SELECT id FROM users", [0_i64; 0]);
 ///     Box::pin(rows.try_flatten_stream()) // and `.and_then(async |row| row.try_get::<_, i64>(0))`
 /// });
 /// let guard = BloomGuard::builder("users", PathPattern::<i64>::new("/users/{id}")?)

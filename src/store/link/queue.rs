@@ -88,11 +88,12 @@ impl<I, Q, A> Queue<I, Q, A> {
         }
     }
 
-    /// Lets a check leave by itself, if none is in the queue and none under way, and where fences answer, no batch has left for a while.
+    /// Lets a check leave by itself, if none waits and none is under way, and where fences answer, no batch has left for a while.
     pub(crate) fn alone(&self, by_fences: bool) -> Option<UnderWay> {
         let under_way = &self.leaving.under_way;
         let none = under_way.load(Ordering::SeqCst) == 0
             && self.checks.capacity() == self.checks.max_capacity()
+            && self.wanted.lock().is_none()
             && !(by_fences && self.leaving.left.lock().0.elapsed() < GAP)
             && under_way.compare_exchange(0, 1, Ordering::SeqCst, Ordering::SeqCst).is_ok();
         none.then(|| UnderWay(Arc::clone(&self.leaving)))
@@ -150,6 +151,7 @@ impl<I, Q, A> Queue<I, Q, A> {
                     checks.push(check);
                 }
                 checks.retain(|check| !check.answer.is_closed());
+                *self.wanted.lock() = None;
                 if !checks.is_empty() {
                     break;
                 }
@@ -162,7 +164,6 @@ impl<I, Q, A> Queue<I, Q, A> {
                 () = sleep_until(due) => {}
             }
         }
-        *self.wanted.lock() = None;
         *self.leaving.left.lock() = (Instant::now(), checks.len());
         self.leaving.under_way.fetch_add(1, Ordering::SeqCst);
         UnderWay(Arc::clone(&self.leaving))

@@ -135,7 +135,7 @@ if rest and polled - ARGV[16] <= MINUTE - LATE then
   end
 elseif begins and ARGV[12] ~= '0' then
   -- Who knows nothing does not end sooner what goes on.
-  settles = math.max(settles, now + ARGV[12])
+  settles = math.max(settles, now + ARGV[12], now + (rest or 0))
 elseif rest and rest > 1 and is_another and settles > 0 then
   -- Where the clock was set forward all seem to have been told long ago. To settle for longer harms nobody.
   settles = math.max(settles, now + rest)
