@@ -3,7 +3,7 @@
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use axum::Router;
@@ -16,34 +16,42 @@ use axum::routing::get;
 use bloom_guard::{BloomGuard, PathPattern, Schedule, from_iter};
 use http_body_util::Full;
 use tokio::net::TcpListener;
-use tokio::sync::Semaphore;
+use tokio_postgres::{Client, Statement};
 use tower_http_cache::backend::CacheBackend;
 use tower_http_cache::prelude::{CacheLayer, InMemoryBackend, RedisBackend};
 
+use super::postgres::Postgres;
 use super::traffic::DELETED;
 use crate::contender::{Contender, Said};
 use crate::redis_server::RedisServer;
 use crate::scale::RATE;
 
-const QUERY_TIME: Duration = Duration::from_millis(1);
-const QUERIES_AT_ONCE: usize = 20;
+/// What each request asks, over so many connections in turn.
+const QUERY: &str = "SELECT name FROM users WHERE id = $1";
+pub const DATABASE_CONNECTIONS: usize = 16;
 /// How long tower-http-cache keeps a response: as long as ours remembers a 404.
 const CACHED_FOR: Duration = Duration::from_secs(30);
 /// Responses that tower-http-cache keeps in this process.
 const CACHED: u64 = 100_000;
 
-/// A database that counts, and is slow or answers at once.
+/// A table of users, in PostgreSQL or, where the database is not to be measured, in no database at all. It counts queries.
 pub struct Database {
     ids: u64,
-    is_slow: bool,
+    connections: Vec<(Client, Statement)>,
     queries: AtomicU64,
-    permits: Semaphore,
+    next: AtomicUsize,
 }
 
 impl Database {
-    pub fn new(ids: u64, is_slow: bool) -> Arc<Self> {
-        let permits = Semaphore::new(QUERIES_AT_ONCE);
-        Arc::new(Self { ids, is_slow, queries: AtomicU64::new(0), permits })
+    /// Returns the table of a PostgreSQL, by connections of its own; without one, a table that costs nothing.
+    pub async fn new(ids: u64, postgres: Option<&Postgres>) -> Arc<Self> {
+        let mut connections = Vec::new();
+        while let Some(postgres) = postgres.filter(|_| connections.len() < DATABASE_CONNECTIONS) {
+            let client = postgres.connect().await;
+            let statement = client.prepare(QUERY).await.expect("a table");
+            connections.push((client, statement));
+        }
+        Arc::new(Self { ids, connections, queries: AtomicU64::new(0), next: AtomicUsize::new(0) })
     }
 
     pub fn queries(&self) -> u64 {
@@ -51,14 +59,14 @@ impl Database {
     }
 
     async fn name(&self, id: u64) -> Option<String> {
-        if self.is_slow {
-            let _permit = self.permits.acquire().await.expect("it is never closed");
-            self.queries.fetch_add(1, Ordering::Relaxed);
-            tokio::time::sleep(QUERY_TIME).await;
-        } else {
-            self.queries.fetch_add(1, Ordering::Relaxed);
-        }
-        (id < self.ids && id != DELETED).then(|| format!("user {id}"))
+        self.queries.fetch_add(1, Ordering::Relaxed);
+        let nth = self.next.fetch_add(1, Ordering::Relaxed) % self.connections.len().max(1);
+        let Some((client, statement)) = self.connections.get(nth) else {
+            return (id < self.ids && id != DELETED).then(|| format!("user {id}"));
+        };
+        let id = i64::try_from(id).expect("an id of the load");
+        let row = client.query_opt(statement, &[&id]).await.expect("an answer");
+        row.map(|row| row.get(0))
     }
 }
 

@@ -18,6 +18,8 @@ pub struct Load {
     pub took: Duration,
     /// How long each request took in nanoseconds, shortest first.
     latencies: Vec<u32>,
+    /// The same, of those for ids that exist.
+    of_existing: Vec<u32>,
     /// Existing ids that were answered 404.
     pub false_404s: u64,
     /// Requests that were answered neither 200 nor 404.
@@ -31,9 +33,18 @@ impl Load {
 
     /// Returns the latency in microseconds that this share of requests did not exceed.
     pub fn quantile(&self, share: f64) -> f64 {
-        let last = self.latencies.len() - 1;
-        f64::from(self.latencies[(last as f64 * share) as usize]) / 1e3
+        quantile(&self.latencies, share)
     }
+
+    /// Returns the same of requests for ids that exist, if there were any.
+    pub fn quantile_of_existing(&self, share: f64) -> Option<f64> {
+        (!self.of_existing.is_empty()).then(|| quantile(&self.of_existing, share))
+    }
+}
+
+fn quantile(sorted: &[u32], share: f64) -> f64 {
+    let last = sorted.len() - 1;
+    f64::from(sorted[(last as f64 * share) as usize]) / 1e3
 }
 
 /// Sends requests for this long.
@@ -56,11 +67,13 @@ pub async fn send(
     let mut all = Load::default();
     for one in connections.join_all().await {
         all.latencies.extend(one.latencies);
+        all.of_existing.extend(one.of_existing);
         all.false_404s += one.false_404s;
         all.odd += one.odd;
     }
     all.took = begun.elapsed();
     all.latencies.sort_unstable();
+    all.of_existing.sort_unstable();
     all
 }
 
@@ -92,7 +105,11 @@ impl Client {
                 return load;
             }
             let status = self.get(id).await;
-            load.latencies.push(u32::try_from(begun.elapsed().as_nanos()).unwrap_or(u32::MAX));
+            let took = u32::try_from(begun.elapsed().as_nanos()).unwrap_or(u32::MAX);
+            load.latencies.push(took);
+            if exists {
+                load.of_existing.push(took);
+            }
             load.false_404s += u64::from(exists && status == *b"404");
             load.odd += u64::from(status != *b"200" && status != *b"404");
         }

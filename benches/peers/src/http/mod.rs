@@ -2,6 +2,7 @@
 
 mod app;
 mod load;
+mod postgres;
 mod traffic;
 
 use std::net::SocketAddr;
@@ -10,8 +11,9 @@ use std::time::Duration;
 
 use tokio::runtime::{Builder, Runtime};
 
-use self::app::Database;
+use self::app::{DATABASE_CONNECTIONS, Database};
 use self::load::{CONNECTIONS, Load};
+use self::postgres::Postgres;
 use self::traffic::Traffic;
 use crate::contender::{Contender, OURS};
 use crate::redis_server::RedisServer;
@@ -19,7 +21,8 @@ use crate::report::{Report, Rounds, grouped};
 use crate::scale::{RATE, Scale};
 
 /// What is measured of each round.
-const WHAT: [&str; 6] = ["requests", "p50", "p99", "queries", "Redis", "odd answers"];
+const WHAT: [&str; 8] =
+    ["requests", "p50", "p99", "p99 of existing", "queries", "PostgreSQL", "Redis", "odd answers"];
 /// Answers 404 to everything.
 const BARE: &str = "axum answering 404";
 
@@ -29,23 +32,24 @@ pub fn run(scale: &Scale, report: &mut Report) {
     let redis = RedisServer::start();
     report.version(format!("redis-server {}", redis.version()));
     let filter = server.block_on(Contender::go_zero(&redis, scale.ids));
+    let postgres = server.block_on(Postgres::start(scale.ids));
+    report.version(format!("PostgreSQL {}", server.block_on(postgres.version())));
     let mut rounds = Rounds::default();
     for traffic in Traffic::ALL {
-        let sites = server.block_on(sites(scale.ids, traffic, &redis, &filter));
+        let sites = server.block_on(sites(scale.ids, traffic, &redis, &postgres, &filter));
         for round in 0..scale.http_rounds as u64 {
             for site in &sites {
-                let (queries, used) = (site.database.queries(), redis.cpu());
+                let before = Cost::so_far(&site.database, &redis, &postgres);
                 let sent = load::send(site.address, traffic, scale.ids, round, scale.http_time);
                 let load = client.block_on(sent);
-                let cost =
-                    Cost { queries: site.database.queries() - queries, redis: redis.cpu() - used };
+                let cost = Cost::so_far(&site.database, &redis, &postgres).since(&before);
                 site.note(traffic, &load, &cost, &mut rounds);
             }
         }
     }
     let conditions = format!(
-        "{CONNECTIONS} connections on loopback, client and server in one process, {} ids at {RATE}, a database of \
-         20 queries at once that take 1 ms by tokio's clock, guards with their defaults, median of {} rounds of {:?}",
+        "{CONNECTIONS} connections on loopback, client and server in one process, {} ids at {RATE}, a PostgreSQL on the same machine \
+         by {DATABASE_CONNECTIONS} connections, guards with their defaults, median of {} rounds of {:?}",
         grouped(scale.ids as f64),
         scale.http_rounds,
         scale.http_time
@@ -73,6 +77,21 @@ struct Cost {
     queries: u64,
     /// Processor time.
     redis: Duration,
+    postgres: Duration,
+}
+
+impl Cost {
+    fn so_far(database: &Database, redis: &RedisServer, postgres: &Postgres) -> Self {
+        Self { queries: database.queries(), redis: redis.cpu(), postgres: postgres.cpu() }
+    }
+
+    fn since(&self, before: &Self) -> Self {
+        Self {
+            queries: self.queries - before.queries,
+            redis: self.redis - before.redis,
+            postgres: self.postgres.saturating_sub(before.postgres),
+        }
+    }
 }
 
 /// An application that is being served.
@@ -93,6 +112,10 @@ impl Site {
         note("requests", "requests/s", requests / load.took.as_secs_f64());
         note("p50", "µs", load.quantile(0.5));
         note("p99", "µs", load.quantile(0.99));
+        if let Some(p99) = load.quantile_of_existing(0.99) {
+            note("p99 of existing", "µs", p99);
+        }
+        note("PostgreSQL", "µs/request", cost.postgres.as_secs_f64() * 1e6 / requests);
         note("Redis", "µs/request", cost.redis.as_secs_f64() * 1e6 / requests);
         note("queries", "of 1,000 requests", cost.queries as f64 / requests * 1e3);
         note("odd answers", "of 1,000 requests", load.odd as f64 / requests * 1e3);
@@ -100,31 +123,38 @@ impl Site {
 }
 
 /// Starts all contenders afresh, each with a database of its own.
-async fn sites(ids: u64, traffic: Traffic, redis: &RedisServer, filter: &Contender) -> Vec<Site> {
+async fn sites(
+    ids: u64,
+    traffic: Traffic,
+    redis: &RedisServer,
+    postgres: &Postgres,
+    filter: &Contender,
+) -> Vec<Site> {
     let name = format!("users-{}", traffic as u8);
-    let database = || Database::new(ids, traffic != Traffic::Cold);
+    let postgres = Some(postgres).filter(|_| traffic != Traffic::Cold);
+    let database = || Database::new(ids, postgres);
     let mut sites = Vec::new();
     let mut add = async |name, database, router| {
         sites.push(Site { name, address: app::serve(router).await, database });
     };
-    let of = database();
+    let of = database().await;
     add(BARE, of, app::bare()).await;
-    let of = database();
+    let of = database().await;
     let router = app::unguarded(&of);
     add("unguarded", of, router).await;
-    let of = database();
+    let of = database().await;
     let router = app::go_zero(&of, filter.clone());
     add("go-zero's check", of, router).await;
-    let of = database();
+    let of = database().await;
     let router = app::cached_in_process(&of);
     add("tower-http-cache, in process", of, router).await;
-    let of = database();
+    let of = database().await;
     let router = app::cached_in_redis(&of, redis, &name).await;
     add("tower-http-cache, Redis", of, router).await;
-    let of = database();
+    let of = database().await;
     let router = app::guarded(&of, None, &name).await;
     add("bloom-guard, in process", of, router).await;
-    let of = database();
+    let of = database().await;
     let router = app::guarded(&of, Some(redis), &name).await;
     add(OURS, of, router).await;
     sites
