@@ -41,20 +41,10 @@
 //! # }
 //! ```
 //!
-//! # What happens to a request
-//!
-//! A look-up is [present, absent or unknown](Verdict). Only a proof is an absence: a filter that is
-//! missing, damaged, foreign, of another key or on another Redis process than the one it was verified
-//! on leaves a [`Doubt`]. The first row that fits decides:
-//!
-//! | the request's id | the request |
-//! |---|---|
-//! | found in this process within ten minutes, or in its copy of the filter and not suspect | passes, without a look-up |
-//! | absent, by the filter or by a remembered 404 | 404; one a second passes as a sample |
-//! | present, and not missed lately | passes |
-//! | missed lately, or unknown | enters the [lane](Builder::lane), or is answered 503 |
-//!
-//! What the application owes in return: [`guide::contract`]. What an attacker can do: [`guide::attackers`].
+//! A look-up is [present, absent or unknown](Verdict), and only a proof is an absence: a filter that is missing, damaged, foreign, of
+//! another key or on another Redis process than the one it was verified on leaves a [`Doubt`]. [What becomes of a
+//! request](guide::requests), what the application owes in return ([`guide::contract`]) and what an attacker can do
+//! ([`guide::attackers`]) are pages of the guide.
 //!
 //! # Where to look
 //!

@@ -4,18 +4,19 @@
 //! |---|---|---|
 //! | 1 | [`getting_started`] | How is a guard set up, and put in front of the handlers? |
 //! | 2 | [`contract`] | What must the application do, so that no existing record is refused? |
-//! | 3 | [`attackers`] | What can an attacker make the database do, and at what price is that bounded? |
-//! | 4 | [`redis`] | What is kept in Redis, what does Redis have to allow, what does each outage do? |
-//! | 5 | [`rebuilds`] | Where do the ids come from, when, and what does a failed rebuild mean? |
-//! | 6 | [`tuning`] | How large is a filter, which settings are there? |
-//! | 7 | [`operating`] | What does a guard say of itself, and what is to be done about it? |
-//! | 8 | [`fleet`] | How is a running service changed: first deploy, roll-back, another name, key or Redis? |
-//! | 9 | [`findings`] | What if a record exists that the guard was not told of? How are rows told that others write, also in another language? |
-//! | 10 | [`proof`] | Users get 404 for records that exist: was it the guard, and why? |
-//! | 11 | [`testing`] | How does an application test its handlers behind the guard? |
-//! | 12 | [`other_filters`] | How is a filter guarded that another system writes, and what is that worth? |
-//! | 13 | [`format`](mod@format) | How can another program read the stored filter? |
-//! | 14 | [`design`] | Why is the guard built as it is? For those who change the code. |
+//! | 3 | [`requests`] | What becomes of a request, case by case, and what is promised? |
+//! | 4 | [`attackers`] | What can an attacker make the database do, and at what price is that bounded? |
+//! | 5 | [`redis`] | What is kept in Redis, what does Redis have to allow, what does each outage do? |
+//! | 6 | [`rebuilds`] | Where do the ids come from, when, and what does a failed rebuild mean? |
+//! | 7 | [`tuning`] | How large is a filter, which settings are there? |
+//! | 8 | [`operating`] | What does a guard say of itself, and what is to be done about it? |
+//! | 9 | [`fleet`] | How is a running service changed: first deploy, roll-back, another name, key or Redis? |
+//! | 10 | [`findings`] | What if a record exists that the guard was not told of? How are rows told that others write, also in another language? |
+//! | 11 | [`proof`] | Users get 404 for records that exist: was it the guard, and why? |
+//! | 12 | [`testing`] | How does an application test its handlers behind the guard? |
+//! | 13 | [`other_filters`] | How is a filter guarded that another system writes, and what is that worth? |
+//! | 14 | [`format`](mod@format) | How can another program read the stored filter? |
+//! | 15 | [`design`] | Why is the guard built as it is? For those who change the code. |
 //!
 //! Some words, used on all pages:
 //!
@@ -36,6 +37,9 @@ pub mod getting_started {}
 
 #[doc = include_str!("contract.md")]
 pub mod contract {}
+
+#[doc = include_str!("requests.md")]
+pub mod requests {}
 
 #[doc = include_str!("attackers.md")]
 pub mod attackers {}
