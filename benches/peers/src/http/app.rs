@@ -34,24 +34,41 @@ const CACHED_FOR: Duration = Duration::from_secs(30);
 /// Responses that tower-http-cache keeps in this process.
 const CACHED: u64 = 100_000;
 
-/// A table of users, in PostgreSQL or, where the database is not to be measured, in no database at all. It counts queries.
-pub struct Database {
-    ids: u64,
-    connections: Vec<(Client, Statement)>,
-    queries: AtomicU64,
+/// Connections to PostgreSQL, which all applications share.
+pub struct Connections {
+    all: Vec<(Client, Statement)>,
     next: AtomicUsize,
 }
 
-impl Database {
-    /// Returns the table of a PostgreSQL, by connections of its own; without one, a table that costs nothing.
-    pub async fn new(ids: u64, postgres: Option<&Postgres>) -> Arc<Self> {
-        let mut connections = Vec::new();
-        while let Some(postgres) = postgres.filter(|_| connections.len() < DATABASE_CONNECTIONS) {
+impl Connections {
+    pub async fn open(postgres: &Postgres) -> Arc<Self> {
+        let mut all = Vec::new();
+        for _ in 0..DATABASE_CONNECTIONS {
             let client = postgres.connect().await;
             let statement = client.prepare(QUERY).await.expect("a table");
-            connections.push((client, statement));
+            all.push((client, statement));
         }
-        Arc::new(Self { ids, connections, queries: AtomicU64::new(0), next: AtomicUsize::new(0) })
+        Arc::new(Self { all, next: AtomicUsize::new(0) })
+    }
+
+    async fn name(&self, id: u64) -> Option<String> {
+        let nth = self.next.fetch_add(1, Ordering::Relaxed) % self.all.len();
+        let (client, statement) = &self.all[nth];
+        let id = i64::try_from(id).expect("an id of the load");
+        client.query_opt(statement, &[&id]).await.expect("an answer").map(|row| row.get(0))
+    }
+}
+
+/// A table of users, in PostgreSQL or, where the database is not to be measured, in no database at all. It counts queries.
+pub struct Database {
+    ids: u64,
+    connections: Option<Arc<Connections>>,
+    queries: AtomicU64,
+}
+
+impl Database {
+    pub fn new(ids: u64, connections: Option<&Arc<Connections>>) -> Arc<Self> {
+        Arc::new(Self { ids, connections: connections.cloned(), queries: AtomicU64::new(0) })
     }
 
     pub fn queries(&self) -> u64 {
@@ -60,13 +77,10 @@ impl Database {
 
     async fn name(&self, id: u64) -> Option<String> {
         self.queries.fetch_add(1, Ordering::Relaxed);
-        let nth = self.next.fetch_add(1, Ordering::Relaxed) % self.connections.len().max(1);
-        let Some((client, statement)) = self.connections.get(nth) else {
-            return (id < self.ids && id != DELETED).then(|| format!("user {id}"));
-        };
-        let id = i64::try_from(id).expect("an id of the load");
-        let row = client.query_opt(statement, &[&id]).await.expect("an answer");
-        row.map(|row| row.get(0))
+        match &self.connections {
+            Some(connections) => connections.name(id).await,
+            None => (id < self.ids && id != DELETED).then(|| format!("user {id}")),
+        }
     }
 }
 

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use tokio::runtime::{Builder, Runtime};
 
-use self::app::{DATABASE_CONNECTIONS, Database};
+use self::app::{Connections, DATABASE_CONNECTIONS, Database};
 use self::load::{CONNECTIONS, Load};
 use self::postgres::Postgres;
 use self::traffic::Traffic;
@@ -27,6 +27,15 @@ const WHAT: [&str; 8] =
 const BARE: &str = "axum answering 404";
 
 pub fn run(scale: &Scale, report: &mut Report) {
+    measure(&Traffic::ALL, scale, report);
+}
+
+/// Measures a flood of absent ids only.
+pub fn flood(scale: &Scale, report: &mut Report) {
+    measure(&[Traffic::MostlyAbsent], scale, report);
+}
+
+fn measure(traffic: &[Traffic], scale: &Scale, report: &mut Report) {
     let server = Runtime::new().expect("a runtime");
     let client = Builder::new_current_thread().enable_all().build().expect("a runtime");
     let redis = RedisServer::start();
@@ -34,9 +43,10 @@ pub fn run(scale: &Scale, report: &mut Report) {
     let filter = server.block_on(Contender::go_zero(&redis, scale.ids));
     let postgres = server.block_on(Postgres::start(scale.ids));
     report.version(format!("PostgreSQL {}", server.block_on(postgres.version())));
+    let connections = server.block_on(Connections::open(&postgres));
     let mut rounds = Rounds::default();
-    for traffic in Traffic::ALL {
-        let sites = server.block_on(sites(scale.ids, traffic, &redis, &postgres, &filter));
+    for traffic in traffic.iter().copied() {
+        let sites = server.block_on(sites(scale.ids, traffic, &redis, &connections, &filter));
         for round in 0..scale.http_rounds as u64 {
             for site in &sites {
                 let before = Cost::so_far(&site.database, &redis, &postgres);
@@ -56,8 +66,8 @@ pub fn run(scale: &Scale, report: &mut Report) {
     );
     report.add(rounds.medians(&conditions));
     for what in WHAT {
-        let columns =
-            Traffic::ALL.map(|traffic| (name(traffic, what), traffic.as_str().to_owned()));
+        let column = |traffic: &Traffic| (name(*traffic, what), traffic.as_str().to_owned());
+        let columns: Vec<_> = traffic.iter().map(column).collect();
         report.table(what, &columns);
     }
 }
@@ -127,34 +137,34 @@ async fn sites(
     ids: u64,
     traffic: Traffic,
     redis: &RedisServer,
-    postgres: &Postgres,
+    connections: &Arc<Connections>,
     filter: &Contender,
 ) -> Vec<Site> {
     let name = format!("users-{}", traffic as u8);
-    let postgres = Some(postgres).filter(|_| traffic != Traffic::Cold);
-    let database = || Database::new(ids, postgres);
+    let connections = Some(connections).filter(|_| traffic != Traffic::Cold);
+    let database = || Database::new(ids, connections);
     let mut sites = Vec::new();
     let mut add = async |name, database, router| {
         sites.push(Site { name, address: app::serve(router).await, database });
     };
-    let of = database().await;
+    let of = database();
     add(BARE, of, app::bare()).await;
-    let of = database().await;
+    let of = database();
     let router = app::unguarded(&of);
     add("unguarded", of, router).await;
-    let of = database().await;
+    let of = database();
     let router = app::go_zero(&of, filter.clone());
     add("go-zero's check", of, router).await;
-    let of = database().await;
+    let of = database();
     let router = app::cached_in_process(&of);
     add("tower-http-cache, in process", of, router).await;
-    let of = database().await;
+    let of = database();
     let router = app::cached_in_redis(&of, redis, &name).await;
     add("tower-http-cache, Redis", of, router).await;
-    let of = database().await;
+    let of = database();
     let router = app::guarded(&of, None, &name).await;
     add("bloom-guard, in process", of, router).await;
-    let of = database().await;
+    let of = database();
     let router = app::guarded(&of, Some(redis), &name).await;
     add(OURS, of, router).await;
     sites

@@ -3,7 +3,7 @@
 use std::fs::{read_dir, read_to_string};
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio_postgres::{Client, NoTls};
 
@@ -43,10 +43,18 @@ impl Postgres {
     pub async fn connect(&self) -> Client {
         let socket = self.cluster.socket().display();
         let settings = format!("host={socket} user=postgres dbname=postgres");
-        let (client, connection) =
-            tokio_postgres::connect(&settings, NoTls).await.expect("it listens");
-        tokio::spawn(connection);
-        client
+        let begun = Instant::now();
+        loop {
+            match tokio_postgres::connect(&settings, NoTls).await {
+                Ok((client, connection)) => {
+                    tokio::spawn(connection);
+                    return client;
+                }
+                // It may still be starting.
+                Err(error) => assert!(begun.elapsed() < Duration::from_secs(20), "{error}"),
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
     }
 
     pub async fn version(&self) -> String {
