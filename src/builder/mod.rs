@@ -144,7 +144,7 @@ impl Builder {
 
     /// The longest time from an insert's call to the end of the transaction that creates the record. A longer transaction
     /// can lose its id in a rebuild: have the database end it first. Of processes that differ the longest time counts,
-    /// until [`enforce_everywhere`](crate::BloomGuard::enforce_everywhere) is called after its process is gone (twice, if a call before has failed).
+    /// until [`enforce_everywhere`](crate::BloomGuard::enforce_everywhere) is called without its process (twice, if a call has failed).
     ///
     /// Defaults to 15 minutes; from 1 second to 24 hours.
     pub fn longest_transaction(mut self, time: Duration) -> Self {

@@ -69,8 +69,8 @@ counters! {
     admitted = Some(("requests", "admitted"));
     /// Requests that passed unchecked: of another method, or about no id.
     unguarded = Some(("requests", "unguarded"));
-    /// Requests that passed unchecked, and whose path would name an id without its final slash, with single slashes, or with
-    /// `%2F` decoded. A layer that rewrites it so [goes outside](crate::guide::getting_started#where-the-layer-goes) of the guard.
+    /// Requests that passed unchecked, and whose path would name an id, valid or not, without its final slash, with single slashes,
+    /// or with `%2F` decoded. A layer that rewrites it so [goes outside](crate::guide::getting_started#where-the-layer-goes) of the guard.
     unguarded_path = Some(("requests", "unguarded_path"));
     /// Requests with an invalid id, refused or not.
     invalid = Some(("requests", "invalid"));
