@@ -3,12 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ::redis::{Cmd, Value};
-use tokio::time::timeout;
+use ::redis::Cmd;
 
 use crate::error::StoreError;
 use crate::store::link::reply::Reply;
-use crate::store::link::resp::{Packed, values};
+use crate::store::link::resp::Packed;
 use crate::store::link::transport::{self, Transport, Trouble};
 use crate::store::map::endpoint::Endpoint;
 
@@ -25,9 +24,7 @@ impl Server {
     pub(super) async fn open(endpoint: &Endpoint, key: &str) -> Result<Self, StoreError> {
         let key: Arc<str> = key.into();
         let connector = endpoint.connector(move || Some(Arc::clone(&key)));
-        let deadline = connector.patience();
-        let connected = timeout(deadline, connector.connect()).await;
-        let connected = connected.map_err(|_| StoreError::late(deadline))?;
+        let connected = connector.connect().await;
         Ok(Self(connected.map_err(|error| Trouble::from(error).error)?))
     }
 
@@ -36,10 +33,8 @@ impl Server {
         for word in words {
             command.arg(word.as_ref());
         }
-        let packed = Packed::from(&transport::one(command)).for_long_replies(LONG);
-        let replies = transport::send(&*self.0, packed, DEADLINE).await?;
-        let value = values(&replies, 1)?.pop().unwrap_or(Value::Nil);
-        Ok(Reply::new("a command", value))
+        let command = Packed::from(command).for_long_replies(LONG);
+        transport::ask(&*self.0, "a command", command, DEADLINE).await
     }
 
     /// Whether it was reached as a node of a cluster.

@@ -575,27 +575,14 @@ fn count_of(kind: u8, sent: &mut &[u8]) -> usize {
     number(line.strip_prefix(&[kind]).expect("a command is an array of strings")) as usize
 }
 
-/// Writes a reply as Redis does.
-fn write(reply: Value, to: &mut Vec<u8>) {
+/// How many bytes a reply takes, or some more.
+fn len_of(reply: &Value) -> usize {
+    const LINE: usize = 24;
     match reply {
-        Value::Nil => to.extend_from_slice(b"$-1\r\n"),
-        Value::Okay => to.extend_from_slice(b"+OK\r\n"),
-        Value::SimpleString(text) => to.extend_from_slice(format!("+{text}\r\n").as_bytes()),
-        Value::Int(number) => to.extend_from_slice(format!(":{number}\r\n").as_bytes()),
-        Value::BulkString(bytes) => {
-            to.extend_from_slice(format!("${}\r\n", bytes.len()).as_bytes());
-            to.extend_from_slice(&bytes);
-            to.extend_from_slice(b"\r\n");
-        }
-        Value::Array(items) => {
-            to.extend_from_slice(format!("*{}\r\n", items.len()).as_bytes());
-            items.into_iter().for_each(|item| write(item, to));
-        }
-        Value::ServerError(error) => {
-            let words = format!("-{} {}\r\n", error.code(), error.details().unwrap_or_default());
-            to.extend_from_slice(words.as_bytes());
-        }
-        other => panic!("redis does not reply {other:?}"),
+        Value::BulkString(bytes) => LINE + bytes.len(),
+        Value::Array(items) => LINE + items.iter().map(len_of).sum::<usize>(),
+        Value::SimpleString(text) => LINE + text.len(),
+        _ => LINE,
     }
 }
 
@@ -673,7 +660,7 @@ impl fmt::Debug for Address {
 struct Line(u64);
 
 impl Transport for Line {
-    fn send(&self, packed: Packed) -> BoxFuture<'_, RedisResult<Vec<u8>>> {
+    fn send(&self, packed: Packed) -> BoxFuture<'_, RedisResult<Vec<Value>>> {
         Box::pin(async move {
             let (room, mut sent) = (packed.room(), packed.bytes.as_slice());
             let commands: Vec<_> = (0..packed.commands).map(|_| words(&mut sent)).collect();
@@ -683,15 +670,17 @@ impl Transport for Line {
             }
             let answered = with(|net| net.request(self.0, commands)).map_err(RedisError::from)?;
             let broken = |_| RedisError::from(io::Error::from(io::ErrorKind::BrokenPipe));
-            let mut replies = Vec::new();
-            for reply in answered.await.map_err(broken)? {
-                if let Value::ServerError(error) = reply {
-                    return Err(error.into());
-                }
-                write(reply, &mut replies);
+            let replies = answered.await.map_err(broken)?;
+            let refused = replies.iter().find_map(|reply| match reply {
+                Value::ServerError(error) => Some(error.clone()),
+                _ => None,
+            });
+            if let Some(error) = refused {
+                return Err(error.into());
             }
             // A connection that gets more is closed.
-            assert!(replies.len() <= room, "{} bytes of {room}", replies.len());
+            let bytes: usize = replies.iter().map(len_of).sum();
+            assert!(bytes <= room, "{bytes} bytes of {room}");
             Ok(replies)
         })
     }

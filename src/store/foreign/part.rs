@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use ::redis::{Cmd, Pipeline, Value, cmd};
+use ::redis::{Cmd, Value, cmd};
 use arc_swap::ArcSwapOption;
 use parking_lot::Mutex;
 use tokio::time::Instant;
@@ -25,9 +25,10 @@ use crate::store::link::process::RedisProcess;
 use crate::store::link::queue::PendingCheck;
 use crate::store::link::refusal::Consequences;
 use crate::store::link::reply::{Reply, odd};
+use crate::store::link::resp::Packed;
 use crate::store::link::session::{Purpose, Session};
 use crate::store::link::supervised::LinkTrouble;
-use crate::store::link::transport::{HANDSHAKE, Transport, ask, exchange, pipeline};
+use crate::store::link::transport::{HANDSHAKE, Transport, ask, exchange};
 use crate::store::map::endpoint::Endpoint;
 use crate::store::{BoxFuture, LiveFilter, Lookup, NullClaim};
 use crate::verdict::{Doubt, Proof, Verdict};
@@ -90,7 +91,6 @@ impl Part {
                 endpoint.connector(|| None),
                 settings,
                 Arc::new(Weak::clone(part)),
-                &[Purpose::Checks, Purpose::Inserts],
             )),
             check_deadline: settings.check_deadline,
             known: ArcSwapOption::empty(),
@@ -137,8 +137,8 @@ impl Part {
     }
 
     /// Has commands done between two readings of the evidence.
-    fn between(&self, commands: impl IntoIterator<Item = Cmd>) -> Pipeline {
-        pipeline(self.evidence().chain(commands).chain(self.evidence()))
+    fn between(&self, commands: impl IntoIterator<Item = Cmd>) -> Packed {
+        self.evidence().chain(commands).chain(self.evidence()).collect()
     }
 
     /// Reads the replies to that: the evidence before and behind, and the replies between.
@@ -220,7 +220,7 @@ impl Part {
         run: u32,
     ) -> Result<Arc<Known>, StoreError> {
         let before = self.known.load_full();
-        let replies = exchange(transport, &pipeline(self.evidence()), HANDSHAKE).await;
+        let replies = exchange(transport, self.evidence().collect(), HANDSHAKE).await;
         let replies = replies.map_err(StoreError::from);
         let read = replies.and_then(|replies| self.read(&mut replies.into_iter(), run));
         // The next look tries again.
@@ -269,7 +269,7 @@ impl Part {
             _ => self.layout.add(size, &self.key, ids),
         };
         let replies =
-            self.node.link.ask(1, Purpose::Inserts, &connection, &self.between(set), ATTEMPT).await;
+            self.node.link.ask(1, Purpose::Inserts, &connection, self.between(set), ATTEMPT).await;
         let read = replies.and_then(|replies| self.read_between(replies, run));
         // Before it is acknowledged: who relies on a statement relies on all that was inserted.
         self.heed(&*transport, Some(&known), read.as_ref().map(|(found, _)| &found[..])).await?;
@@ -371,7 +371,7 @@ impl Checks for Part {
         let count = ids.len();
         let commands = self.between([self.layout.ask(size, &self.key, &ids)]);
         let replies =
-            node.link.ask(count, Purpose::Checks, live, &commands, self.check_deadline).await;
+            node.link.ask(count, Purpose::Checks, live, commands, self.check_deadline).await;
         let read = replies.and_then(|replies| {
             let (found, between) = self.read_between(replies, live.process.run)?;
             let bits = between.into_iter().next().unwrap_or(Value::Nil);

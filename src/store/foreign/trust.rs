@@ -17,7 +17,6 @@ use crate::filter::Generation;
 use crate::id::Id;
 use crate::store::link::reply::Reply;
 use crate::store::link::session::{Purpose, Session};
-use crate::store::link::transport::pipeline;
 
 /// How often wrong numbers may be taken for right ones.
 const CHANCE: f64 = 1e-9;
@@ -185,8 +184,9 @@ impl Part {
         connection: &Arc<Session<()>>,
         command: Cmd,
     ) -> Result<Reply, StoreError> {
-        let (link, command) = (&self.node.link, pipeline([command]));
-        let reply = link.ask(1, Purpose::Inserts, connection, &command, DEADLINE).await?.pop();
+        let link = &self.node.link;
+        let reply =
+            link.ask(1, Purpose::Inserts, connection, command.into(), DEADLINE).await?.pop();
         Ok(Reply::new("trust", reply.unwrap_or(Value::Nil)))
     }
 }

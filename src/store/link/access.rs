@@ -2,13 +2,12 @@
 
 use std::io;
 use std::sync::Arc;
-use std::time::Duration;
 
 #[cfg(feature = "tls")]
 use ::redis::ConnectionAddr;
 use ::redis::ConnectionInfo;
 
-use super::credentials::{ASKED, Credentials, CredentialsProvider, Provider};
+use super::credentials::{Credentials, CredentialsProvider, Provider};
 #[cfg(feature = "tls")]
 use super::tls::TlsSettings;
 use crate::error::SettingError;
@@ -81,10 +80,5 @@ impl Access {
         if let Some(provider) = &self.credentials {
             provider.forget().await;
         }
-    }
-
-    /// Returns how long it takes at most, before a connection is opened.
-    pub(crate) fn patience(&self) -> Duration {
-        if self.credentials.is_some() { ASKED } else { Duration::ZERO }
     }
 }

@@ -11,7 +11,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ::redis::{ConnectionAddr, ConnectionInfo, ErrorKind, RedisError, RedisResult, pipe};
+use ::redis::{ConnectionAddr, ConnectionInfo, ErrorKind, RedisError, RedisResult, cmd};
 use tokio::net::{TcpStream, lookup_host};
 use tokio::task::JoinSet;
 #[cfg(feature = "tls")]
@@ -21,7 +21,6 @@ use tokio::time::timeout;
 use super::access::Access;
 use super::credentials::Credentials;
 use super::driver::Driver;
-use super::resp::Packed;
 #[cfg(feature = "tls")]
 use super::tls::TlsSettings;
 use super::transport::{HANDSHAKE, Transport};
@@ -36,13 +35,9 @@ const DIALLED: usize = 3;
 
 /// Opens connections to one server, wherever it is.
 pub(crate) trait Connector: fmt::Debug + Send + Sync {
-    /// Opens a connection. The caller has to find out which Redis process answers on it.
+    /// Opens a connection, within a second and what a provider of credentials takes. The caller has to find out which Redis
+    /// process answers on it.
     fn connect(&self) -> BoxFuture<'_, RedisResult<Arc<dyn Transport>>>;
-
-    /// How long that may take.
-    fn patience(&self) -> Duration {
-        CONNECT + HANDSHAKE
-    }
 
     /// Returns the server that it led to last, where others name it.
     fn server(&self) -> Option<String> {
@@ -85,10 +80,6 @@ impl Connector for Address {
             }
             Ok(Arc::new(driver) as Arc<dyn Transport>)
         })
-    }
-
-    fn patience(&self) -> Duration {
-        self.access.patience() + CONNECT + HANDSHAKE
     }
 
     fn apart(&self) -> BoxFuture<'_, io::Result<Vec<Arc<dyn Connector>>>> {
@@ -170,26 +161,22 @@ impl Address {
 
     /// Sends credentials, and which database is asked for.
     async fn introduce(&self, driver: &Driver, given: Option<&Credentials>) -> RedisResult<()> {
-        let (settings, mut commands) = (self.info.redis_settings(), pipe());
+        let settings = self.info.redis_settings();
+        let mut commands = Vec::new();
         let named = settings.username();
         let given = given.map(Credentials::name_and_password);
         let given = given.map(|(user, password)| (user.or(named), password));
         let of_url = settings.password().map(|password| (named, password));
         if let Some((user, password)) = given.or(of_url) {
-            commands.cmd("AUTH").arg(user).arg(password);
+            commands.push(cmd("AUTH").arg(user).arg(password).clone());
         }
         if settings.db() != 0 {
-            commands.cmd("SELECT").arg(settings.db());
+            commands.push(cmd("SELECT").arg(settings.db()).clone());
         }
         if !commands.is_empty() {
-            let sent = driver.send(Packed::from(&commands));
-            if self.access.patience().is_zero() {
-                sent.await?;
-            } else {
-                // The deadline of the whole allows for what is asked beforehand.
-                let late = |_| io::Error::new(io::ErrorKind::TimedOut, "redis does not answer");
-                timeout(HANDSHAKE, sent).await.map_err(late)??;
-            }
+            let late = |_| io::Error::new(io::ErrorKind::TimedOut, "redis does not answer");
+            let sent = driver.send(commands.into_iter().collect());
+            timeout(HANDSHAKE, sent).await.map_err(late)??;
         }
         Ok(())
     }

@@ -16,7 +16,7 @@ use crate::random;
 use crate::refusal::PROVIDER;
 
 /// How long a provider may take.
-pub(crate) const ASKED: Duration = Duration::from_secs(5);
+const ASKED: Duration = Duration::from_secs(5);
 /// For how long an answer is good for other connections, which are made at the same moment.
 const FRESH: Duration = Duration::from_secs(1);
 /// How long before the credentials end a connection is renewed, at most; at least half of it.

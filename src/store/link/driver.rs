@@ -5,13 +5,13 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};
 
-use ::redis::{RedisError, RedisResult, Value, parse_redis_value};
+use ::redis::{RedisError, RedisResult, Value};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, split};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
-use super::resp::{Ends, LINE, Packed, Unfit};
+use super::resp::{LINE, Packed, read};
 use super::transport::{Transport, words};
 use crate::store::BoxFuture;
 
@@ -36,7 +36,7 @@ pub(crate) struct Driver {
     task: AbortHandle,
 }
 
-type Answer = oneshot::Sender<RedisResult<Vec<u8>>>;
+type Answer = oneshot::Sender<RedisResult<Vec<Value>>>;
 
 struct Request {
     packed: Packed,
@@ -46,12 +46,10 @@ struct Request {
 
 /// A request that has been sent.
 struct Sent {
-    /// How many of its replies are missing.
-    missing: usize,
-    /// How many bytes its replies may take.
+    commands: usize,
+    /// How many bytes the replies that are missing may take.
     room: usize,
-    /// Why the first of its commands that were refused was.
-    refused: Option<RedisError>,
+    replies: Vec<Value>,
     answer: Option<Answer>,
 }
 
@@ -106,7 +104,7 @@ impl Drop for Driver {
 }
 
 impl Transport for Driver {
-    fn send(&self, packed: Packed) -> BoxFuture<'_, RedisResult<Vec<u8>>> {
+    fn send(&self, packed: Packed) -> BoxFuture<'_, RedisResult<Vec<Value>>> {
         Box::pin(async move {
             if packed.commands == 0 {
                 return Ok(Vec::new());
@@ -140,8 +138,9 @@ async fn drive(
     heard: &mut bool,
 ) -> io::Result<()> {
     let (mut reader, mut writer) = split(stream);
-    let (mut input, mut ends) = (Vec::with_capacity(READ), Ends::default());
-    let (mut output, mut written) = (Vec::new(), 0);
+    let mut input = Vec::with_capacity(READ);
+    let mut output = Vec::new();
+    let mut written = 0;
     loop {
         tokio::select! {
             biased;
@@ -165,7 +164,7 @@ async fn drive(
                     return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "redis has closed the connection"));
                 }
                 *heard |= !input.starts_with(&TLS_ALERT);
-                give(&mut input, &mut ends, sent)?;
+                give(&mut input, sent)?;
                 input.reserve(READ);
             }
         }
@@ -188,52 +187,61 @@ fn take(request: Request, output: &mut Vec<u8>, sent: &mut VecDeque<Sent>) {
     if answer.as_ref().is_some_and(Answer::is_closed) {
         return;
     }
-    let sending = Sent { missing: packed.commands, room: packed.room(), refused: None, answer };
+    let replies = Vec::with_capacity(packed.commands);
+    sent.push_back(Sent { commands: packed.commands, room: packed.room(), replies, answer });
     if output.is_empty() {
         *output = packed.bytes;
     } else {
         output.extend_from_slice(&packed.bytes);
     }
-    sent.push_back(sending);
 }
 
 /// Gives replies to the requests that wait for them; keeps what is not whole yet.
-fn give(input: &mut Vec<u8>, ends: &mut Ends, sent: &mut VecDeque<Sent>) -> io::Result<()> {
-    // Up to here the replies have been given.
-    let mut given = 0;
-    // All that is not given belongs to the first request that waits. Without one there may be an error.
-    let ends_before =
-        |given, sent: &VecDeque<Sent>| given + sent.front().map_or(LINE, |first| first.room);
-    let mut limit = ends_before(given, sent);
-    while let Some(at) = ends.next(input, limit).map_err(unfit)? {
-        let (reply, end) = (&input[at.clone()], at.end);
-        let refused = reply.starts_with(b"-").then(|| refusal(reply));
+fn give(input: &mut Vec<u8>, sent: &mut VecDeque<Sent>) -> io::Result<()> {
+    let mut rest = input.as_slice();
+    loop {
+        // All of it belongs to the first request that waits. Without one there may be an error.
+        let room = sent.front().map_or(LINE, |first| first.room);
+        let mut behind = rest;
+        let value = read(&mut behind)?;
+        let taken = rest.len() - if value.is_some() { behind.len() } else { 0 };
+        if taken > room {
+            return Err(odd("redis sends more than it was asked for"));
+        }
+        let Some(value) = value else { break };
+        rest = behind;
         let Some(first) = sent.front_mut() else {
             let unasked = || odd("a reply that nobody waits for");
-            return Err(refused.map_or_else(unasked, |refused| io::Error::other(words(&refused))));
+            return Err(
+                refusal(&[value]).map_or_else(unasked, |error| io::Error::other(words(&error)))
+            );
         };
-        first.missing -= 1;
-        if first.refused.is_none() {
-            first.refused = refused;
-        }
-        if first.missing == 0
-            && let Some(Sent { refused, answer, .. }) = sent.pop_front()
+        first.room -= taken;
+        first.replies.push(value);
+        if first.replies.len() == first.commands
+            && let Some(Sent { replies, answer, .. }) = sent.pop_front()
         {
-            let replies = input[std::mem::replace(&mut given, end)..end].to_vec();
             // Its caller may have gone.
-            answer.map(|answer| answer.send(refused.map_or(Ok(replies), Err)));
-            limit = ends_before(given, sent);
+            answer.map(|answer| answer.send(refusal(&replies).map_or(Ok(replies), Err)));
         }
     }
+    let given = input.len() - rest.len();
     input.drain(..given);
-    ends.taken(given);
     Ok(())
+}
+
+/// Returns the first refusal among replies.
+fn refusal(replies: &[Value]) -> Option<RedisError> {
+    replies.iter().find_map(|reply| match reply {
+        Value::ServerError(error) => Some(error.clone().into()),
+        _ => None,
+    })
 }
 
 /// Says why the connection has ended: Redis may have refused the first request that waits, and hung up.
 fn reason(error: &io::Error, first: Option<&Sent>, heard: bool) -> String {
-    match first.and_then(|first| first.refused.as_ref()) {
-        Some(refused) => words(refused),
+    match first.and_then(|first| refusal(&first.replies)) {
+        Some(refused) => words(&refused),
         None if heard => error.to_string(),
         None => {
             format!("{error} (before its first reply: a port that takes TLS only needs rediss://)")
@@ -241,24 +249,8 @@ fn reason(error: &io::Error, first: Option<&Sent>, heard: bool) -> String {
     }
 }
 
-fn unfit(why: Unfit) -> io::Error {
-    odd(match why {
-        Unfit::NotResp => "redis speaks another protocol",
-        Unfit::TooLong => "redis sends more than it was asked for",
-    })
-}
-
 fn odd(what: &'static str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, what)
-}
-
-/// Reads an error that Redis replies with.
-fn refusal(reply: &[u8]) -> RedisError {
-    match parse_redis_value(reply) {
-        Ok(Value::ServerError(error)) => error.into(),
-        Ok(_) => odd("an error that cannot be read").into(),
-        Err(error) => error,
-    }
 }
 
 #[cfg(test)]
@@ -268,6 +260,7 @@ mod tests {
     use tokio::io::{DuplexStream, duplex};
 
     use super::*;
+    use crate::store::link::resp::tests::values;
 
     /// A connection, and Redis's end of it.
     fn connected() -> (Driver, DuplexStream) {
@@ -305,7 +298,7 @@ mod tests {
             }
         };
         let ((first, second, third), ()) = tokio::join!(asked, answering);
-        assert_eq!([first, second, third].map(Result::unwrap), replies.map(<[u8]>::to_vec));
+        assert_eq!([first, second, third].map(Result::unwrap), replies.map(values));
     }
 
     #[tokio::test(start_paused = true)]
@@ -322,7 +315,7 @@ mod tests {
             redis.write_all(b":1\r\n:2\r\n").await.unwrap();
         };
         let (answer, ()) = tokio::join!(driver.send(request(1)), answering);
-        assert_eq!(answer.unwrap(), b":2\r\n");
+        assert_eq!(answer.unwrap(), [Value::Int(2)]);
     }
 
     #[tokio::test(start_paused = true)]
@@ -340,20 +333,20 @@ mod tests {
                 tokio::join!(driver.send(request(3)), driver.send(request(1)), answering);
             let refused = refused.unwrap_err();
             assert_eq!((refused.code(), refused.detail()), (Some("OOM"), Some("first")), "{piece}");
-            assert_eq!(answer.unwrap(), b":4\r\n");
+            assert_eq!(answer.unwrap(), [Value::Int(4)]);
         }
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_request_of_no_commands_takes_no_replies() {
         let (driver, mut redis) = connected();
-        assert_eq!(driver.send(request(0)).await.unwrap(), b"");
+        assert_eq!(driver.send(request(0)).await.unwrap(), []);
         let answering = async {
             receive(&mut redis, 1).await;
             redis.write_all(b":1\r\n").await.unwrap();
         };
         let (answer, ()) = tokio::join!(driver.send(request(1)), answering);
-        assert_eq!(answer.unwrap(), b":1\r\n");
+        assert_eq!(answer.unwrap(), [Value::Int(1)]);
     }
 
     #[tokio::test(start_paused = true)]
@@ -473,7 +466,8 @@ mod tests {
             let (answer, next, ()) =
                 tokio::join!(driver.send(ask), driver.send(request(1)), answering);
             if over == 0 {
-                assert_eq!((answer.unwrap(), next.unwrap()), (replies, b":2\r\n".to_vec()));
+                assert_eq!(answer.unwrap(), values(&replies));
+                assert_eq!(next.unwrap(), [Value::Int(2)]);
             } else {
                 let told = answer.unwrap_err().to_string();
                 assert!(told.contains("more than it was asked for") && next.is_err(), "{told}");

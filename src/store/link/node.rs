@@ -10,7 +10,7 @@ use tokio::time::{Instant, timeout_at};
 use super::connector::Connector;
 use super::handshake::Handshake;
 use super::queue::{BATCHES, PendingCheck, Queue};
-use super::session::{Purpose, Session};
+use super::session::Session;
 use super::supervised::Link;
 use crate::background::persist;
 use crate::settings::Settings;
@@ -59,13 +59,12 @@ impl<I: Send + Sync + 'static, Q: Send + 'static, A: Send + 'static> Node<I, Q, 
         connector: Arc<dyn Connector>,
         settings: &Settings,
         handshake: Arc<dyn Handshake<I>>,
-        purposes: &[Purpose],
     ) -> Self {
         // No filter's name has a `#`.
         let observer = if settings.observes { "#observer" } else { "" };
         let name = format!("{}{observer}", settings.name);
         Self {
-            link: Arc::new(Link::new(connector, handshake, purposes, &name)),
+            link: Arc::new(Link::new(connector, handshake, &name)),
             repeats: Semaphore::new(REPEATS),
             queue: Queue::new(
                 settings.checks_in_flight as usize,

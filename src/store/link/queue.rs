@@ -182,7 +182,7 @@ impl Drop for UnderWay {
 
 #[cfg(test)]
 mod tests {
-    use ::redis::RedisResult;
+    use ::redis::{RedisResult, Value};
 
     use super::*;
     use crate::store::BoxFuture;
@@ -193,7 +193,7 @@ mod tests {
     struct Unused;
 
     impl Transport for Unused {
-        fn send(&self, _: Packed) -> BoxFuture<'_, RedisResult<Vec<u8>>> {
+        fn send(&self, _: Packed) -> BoxFuture<'_, RedisResult<Vec<Value>>> {
             Box::pin(std::future::pending())
         }
     }

@@ -19,6 +19,15 @@ impl Reply {
         Self { step, value }
     }
 
+    /// Takes the next of some replies.
+    pub(crate) fn next(
+        step: &'static str,
+        replies: &mut impl Iterator<Item = Value>,
+    ) -> Result<Self, StoreError> {
+        let value = replies.next().ok_or_else(|| odd(step, "too few replies"))?;
+        Ok(Self { step, value })
+    }
+
     fn odd(&self) -> StoreError {
         odd_value(self.step, &self.value)
     }

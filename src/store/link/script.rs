@@ -5,27 +5,37 @@ use std::sync::OnceLock;
 
 use ::redis::{Cmd, cmd};
 
+use super::refusal::is_unknown_script;
+use super::reply::Reply;
+use crate::error::StoreError;
 use crate::filter::Header;
 use crate::filter::lengths::BLOCK_LEN;
 use crate::id::Digest;
+
+/// Has Redis 7 and later run a script also while the memory is full.
+const DESPITE_OOM: &str = "#!lua flags=allow-oom\n";
 
 /// One Lua script. It is sent by its hash, and whole only where the server does not know it.
 pub(crate) struct Script {
     name: &'static str,
     code: &'static str,
-    hash: OnceLock<String>,
-}
-
-/// How a script is sent.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Sending {
-    ByHash,
-    Whole,
+    despite_oom: bool,
+    /// Without the flag, and with it.
+    hashes: [OnceLock<String>; 2],
 }
 
 impl Script {
     pub(crate) const fn new(name: &'static str, code: &'static str) -> Self {
-        Self { name, code, hash: OnceLock::new() }
+        Self::of(name, code, false)
+    }
+
+    /// Returns a script that a full memory must not stop.
+    pub(crate) const fn despite_oom(name: &'static str, code: &'static str) -> Self {
+        Self::of(name, code, true)
+    }
+
+    const fn of(name: &'static str, code: &'static str, despite_oom: bool) -> Self {
+        Self { name, code, despite_oom, hashes: [OnceLock::new(), OnceLock::new()] }
     }
 
     /// Returns the script's file name, which errors quote.
@@ -33,23 +43,29 @@ impl Script {
         self.name
     }
 
-    /// Returns the command that runs the script.
-    pub(crate) fn command(&self, sending: Sending, keys: &[&str], args: &[&[u8]]) -> Cmd {
-        let mut command = match sending {
-            Sending::ByHash => {
-                let hash = || ::redis::Script::new(self.code).get_hash().to_owned();
-                cmd("EVALSHA").arg(self.hash.get_or_init(hash)).clone()
+    /// Runs the script on a Redis of this major version, by what sends a command.
+    pub(crate) async fn run<F>(
+        &self,
+        major: u32,
+        keys: &[&str],
+        args: &[&[u8]],
+        send: impl Fn(Cmd) -> F,
+    ) -> Result<Reply, StoreError>
+    where
+        F: Future<Output = Result<Reply, StoreError>>,
+    {
+        let knows_flag = self.despite_oom && major >= 7;
+        let flag = if knows_flag { DESPITE_OOM } else { "" };
+        let code = || format!("{flag}{}", self.code);
+        let hash = self.hashes[usize::from(knows_flag)]
+            .get_or_init(|| ::redis::Script::new(&code()).get_hash().to_owned());
+        let by_hash = cmd("EVALSHA").arg(hash).arg(keys.len()).arg(keys).arg(args).clone();
+        match send(by_hash).await {
+            Err(StoreError::Refused { reason, .. }) if is_unknown_script(&reason) => {
+                send(cmd("EVAL").arg(code()).arg(keys.len()).arg(keys).arg(args).clone()).await
             }
-            Sending::Whole => cmd("EVAL").arg(self.code).clone(),
-        };
-        command.arg(keys.len());
-        for key in keys {
-            command.arg(*key);
+            other => other,
         }
-        for arg in args {
-            command.arg(*arg);
-        }
-        command
     }
 }
 

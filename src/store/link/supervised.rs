@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use ::redis::Value;
+use ::redis::{Cmd, Value};
 use arc_swap::ArcSwapOption;
 use futures_util::future::{select_all, try_join_all};
 use tokio::sync::futures::Notified;
@@ -25,15 +25,14 @@ use super::connector::Connector;
 use super::driver::QUEUE;
 use super::handshake::{End, Handshake};
 use super::process::{Eviction, RedisProcess};
-use super::resp::{Packed, values};
+use super::resp::Packed;
 use super::session::{Purpose, Session, Transports};
-use super::transport::{self, Clock, Transport, Trouble, inspect, one};
+use super::transport::{Clock, Transport, Trouble, exchange, inspect};
 use crate::error::StoreError;
 use crate::random;
 use crate::refusal::Retry;
-use crate::store::link::refusal::is_unknown_script;
 use crate::store::link::reply::Reply;
-use crate::store::link::script::{Script, Sending};
+use crate::store::link::script::Script;
 use crate::verdict::Doubt;
 
 /// How often a connection is polled.
@@ -65,7 +64,7 @@ pub(crate) struct Link<I> {
     /// Why the last session was taken out of use by a call.
     withdrawn: ArcSwapOption<End>,
     /// By purpose.
-    lanes: Box<[Lane]>,
+    lanes: [Lane; Purpose::ALL.len()],
 }
 
 /// The calls of one kind.
@@ -138,7 +137,6 @@ impl<I: Send + Sync> Link<I> {
     pub(crate) fn new(
         connector: Arc<dyn Connector>,
         handshake: Arc<dyn Handshake<I>>,
-        purposes: &[Purpose],
         filter: &str,
     ) -> Self {
         Self {
@@ -150,7 +148,7 @@ impl<I: Send + Sync> Link<I> {
             unreachable: AtomicBool::new(false),
             look: Notify::new(),
             withdrawn: ArcSwapOption::empty(),
-            lanes: purposes.iter().map(|purpose| Lane::new(*purpose, filter)).collect(),
+            lanes: Purpose::ALL.map(|purpose| Lane::new(purpose, filter)),
         }
     }
 
@@ -214,35 +212,16 @@ impl<I: Send + Sync> Link<I> {
         callers: usize,
         purpose: Purpose,
         session: &Arc<Session<I>>,
-        commands: impl Into<Packed>,
-        deadline: Duration,
-    ) -> Result<Vec<Value>, StoreError> {
-        let packed = commands.into();
-        let count = packed.commands;
-        let replies = self.send(callers, purpose, session, packed, deadline).await?;
-        values(&replies, count).inspect_err(|_| self.withdraw(session))
-    }
-
-    /// Sends packed commands and returns the bytes of their replies.
-    ///
-    /// # Errors
-    ///
-    /// Whatever [`ask`](Self::ask) reports.
-    pub(crate) async fn send(
-        &self,
-        callers: usize,
-        purpose: Purpose,
-        session: &Arc<Session<I>>,
         packed: Packed,
         deadline: Duration,
-    ) -> Result<Vec<u8>, StoreError> {
+    ) -> Result<Vec<Value>, StoreError> {
         let late = || StoreError::late(deadline);
         let begun = Instant::now();
         let lane = &self.lanes[purpose as usize];
         let Ok(Some(_room)) = timeout(deadline, lane.enter()).await else { return Err(late()) };
         let call = lane.breaker.call(callers);
         let rest = deadline.saturating_sub(begun.elapsed());
-        let sent = transport::send(&*session.transport(purpose), packed, rest).await;
+        let sent = exchange(&*session.transport(purpose), packed, rest).await;
         if let Err(Trouble { error: StoreError::NoAnswer { doubt: Doubt::Timeout, .. }, .. }) = sent
         {
             return Err(late());
@@ -274,17 +253,11 @@ impl<I: Send + Sync> Link<I> {
         args: &[&[u8]],
         deadline: Duration,
     ) -> Result<Reply, StoreError> {
-        let send = async |sending| {
-            let command = one(script.command(sending, keys, args));
-            let reply = self.ask(1, purpose, session, &command, deadline).await?.into_iter().next();
+        let send = |command: Cmd| async {
+            let reply = self.ask(1, purpose, session, command.into(), deadline).await?.pop();
             Ok(Reply::new(script.name(), reply.unwrap_or(Value::Nil)))
         };
-        match send(Sending::ByHash).await {
-            Err(StoreError::Refused { reason, .. }) if is_unknown_script(&reason) => {
-                send(Sending::Whole).await
-            }
-            other => other,
-        }
+        script.run(session.process.major, keys, args, send).await
     }
 
     /// Has it looked now whether what the session has learnt still holds.
@@ -395,9 +368,7 @@ impl<I: Send + Sync> Link<I> {
     }
 
     async fn open_one(&self, lane: &Lane) -> Result<(Arc<dyn Transport>, Look), StoreError> {
-        let deadline = self.connector.patience();
-        let opened = timeout(deadline, self.connector.connect()).await;
-        let transport = opened.map_err(|_| StoreError::late(deadline))?.map_err(Trouble::from)?;
+        let transport = self.connector.connect().await.map_err(Trouble::from)?;
         let look = inspect(&*transport, lane.purpose == Purpose::Checks).await?;
         transport.tell(lane.introduction());
         Ok((transport, look))

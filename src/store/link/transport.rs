@@ -4,11 +4,11 @@ use std::future::ready;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use ::redis::{Cmd, Pipeline, RedisError, RedisResult, Value, cmd};
+use ::redis::{RedisError, RedisResult, Value, cmd};
 use tokio::time::{Instant, timeout};
 
 use super::process::{Eviction, RedisProcess};
-use super::resp::{Packed, values};
+use super::resp::Packed;
 use crate::error::StoreError;
 use crate::refusal::{Refusal, Retry};
 use crate::store::BoxFuture;
@@ -18,9 +18,9 @@ use crate::verdict::Doubt;
 
 /// A bare connection. It ends when it is dropped and never reconnects.
 pub(crate) trait Transport: Send + Sync {
-    /// Sends commands in one go and returns the bytes of their replies, or the first refusal among these. Commands of a
-    /// future that is dropped may be executed all the same.
-    fn send(&self, packed: Packed) -> BoxFuture<'_, RedisResult<Vec<u8>>>;
+    /// Sends commands in one go and returns a reply to each, or the first refusal among these. Commands of a future that is
+    /// dropped may be executed all the same.
+    fn send(&self, packed: Packed) -> BoxFuture<'_, RedisResult<Vec<Value>>>;
 
     /// Sends commands whose replies nobody waits for, if there is room. A refusal changes nothing.
     fn tell(&self, _packed: Packed) {}
@@ -134,37 +134,12 @@ impl From<Trouble> for StoreError {
     }
 }
 
-/// Returns a pipeline of one command.
-pub(crate) fn one(command: Cmd) -> Pipeline {
-    pipeline([command])
-}
-
-/// Returns a pipeline of these commands.
-pub(crate) fn pipeline(commands: impl IntoIterator<Item = Cmd>) -> Pipeline {
-    let commands = commands.into_iter();
-    let mut pipeline = Pipeline::with_capacity(commands.size_hint().0);
-    for command in commands {
-        pipeline.add_command(command);
-    }
-    pipeline
-}
-
 /// Sends commands and returns a reply to each.
 pub(crate) async fn exchange(
     transport: &dyn Transport,
-    commands: &Pipeline,
-    deadline: Duration,
-) -> Result<Vec<Value>, Trouble> {
-    let replies = send(transport, Packed::from(commands), deadline).await?;
-    values(&replies, commands.len()).map_err(Trouble::lost)
-}
-
-/// Sends packed commands and returns the bytes of their replies.
-pub(crate) async fn send(
-    transport: &dyn Transport,
     packed: Packed,
     deadline: Duration,
-) -> Result<Vec<u8>, Trouble> {
+) -> Result<Vec<Value>, Trouble> {
     let Ok(replies) = timeout(deadline, transport.send(packed)).await else {
         let error = StoreError::late(deadline);
         return Err(Trouble { error, retry: Retry::Soon });
@@ -176,11 +151,11 @@ pub(crate) async fn send(
 pub(crate) async fn ask(
     transport: &dyn Transport,
     step: &'static str,
-    command: Cmd,
+    command: impl Into<Packed>,
     deadline: Duration,
 ) -> Result<Reply, StoreError> {
-    let replies = exchange(transport, &one(command), deadline).await?;
-    Ok(Reply::new(step, replies.into_iter().next().unwrap_or(Value::Nil)))
+    let reply = exchange(transport, command.into(), deadline).await?.pop();
+    Ok(Reply::new(step, reply.unwrap_or(Value::Nil)))
 }
 
 /// Asks which Redis process answers, what time it has and, if that is wanted, what it evicts.
@@ -188,13 +163,10 @@ pub(crate) async fn inspect(
     transport: &dyn Transport,
     evicts: bool,
 ) -> Result<(RedisProcess, Clock, Eviction), StoreError> {
-    let mut commands = Pipeline::with_capacity(4);
-    let sections = ["server", "replication", "memory"];
-    for section in &sections[..if evicts { 3 } else { 2 }] {
-        commands.add_command(cmd("INFO").arg(section).clone());
-    }
-    commands.add_command(cmd("TIME"));
-    let replies = match exchange(transport, &commands, HANDSHAKE).await {
+    let sections = &["server", "replication", "memory"][..if evicts { 3 } else { 2 }];
+    let infos = sections.iter().map(|section| cmd("INFO").arg(section).clone());
+    let commands = infos.chain([cmd("TIME")]).collect();
+    let replies = match exchange(transport, commands, HANDSHAKE).await {
         Ok(replies) => replies,
         Err(trouble) => return Err(named(transport, trouble.error).await),
     };

@@ -11,24 +11,20 @@
 use std::fmt;
 use std::io;
 use std::sync::Arc;
-use std::time::Duration;
 
-use ::redis::{ConnectionInfo, Pipeline, RedisResult, cmd};
+use ::redis::{ConnectionInfo, cmd};
 use tokio::task::JoinSet;
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 
-use super::named::{LastNamed, Names, Server, ToNamed};
+use super::named::{Named, Names, Server};
 use crate::error::{SettingError, StoreError};
 use crate::random;
-use crate::store::BoxFuture;
 use crate::store::link::access::Access;
 use crate::store::link::connector::{CONNECT, Connector};
 use crate::store::link::reply::{self, Reply};
-use crate::store::link::resp::{Packed, values};
-use crate::store::link::transport::{HANDSHAKE, Transport, Trouble, send};
+use crate::store::link::resp::Packed;
+use crate::store::link::transport::{Trouble, exchange};
 
-/// How long after a connection was made it is asked again where it should lead.
-const SETTLED: Duration = Duration::from_millis(100);
 /// How many nodes are asked at once.
 const ASKED: usize = 3;
 /// A map of 16,384 ranges with long names fits.
@@ -56,7 +52,6 @@ type Map = Vec<Option<Server>>;
 pub(super) struct ToSlot {
     cluster: Arc<Cluster>,
     key: Arc<dyn Fn() -> Option<Arc<str>> + Send + Sync>,
-    last: Arc<LastNamed>,
 }
 
 /// Asks which nodes serve the slots of some keys.
@@ -100,8 +95,8 @@ impl Cluster {
     pub(super) fn to_slot_of(
         self: &Arc<Self>,
         key: impl Fn() -> Option<Arc<str>> + Send + Sync + 'static,
-    ) -> ToSlot {
-        ToSlot { cluster: Arc::clone(self), key: Arc::new(key), last: Arc::default() }
+    ) -> Named<ToSlot> {
+        Named::by(ToSlot { cluster: Arc::clone(self), key: Arc::new(key) })
     }
 
     pub(super) fn slots_of(self: &Arc<Self>, keys: Arc<[Arc<str>]>) -> Slots {
@@ -109,12 +104,17 @@ impl Cluster {
     }
 }
 
-impl ToSlot {
-    /// Returns the node that serves the slot.
+impl Names for ToSlot {
+    const OF_A_CLUSTER: bool = true;
+
     async fn primary(&self) -> io::Result<Server> {
         let key = (self.key)().ok_or_else(|| nowhere("no shard is on this node any more"))?;
         let server = self.cluster.slots_of([key].into()).primaries().await?.pop().flatten();
         server.ok_or_else(|| nowhere(NOBODY))
+    }
+
+    fn dial(&self, server: &Server) -> Arc<dyn Connector> {
+        self.cluster.dial(server)
     }
 }
 
@@ -162,13 +162,11 @@ impl Slots {
     /// Asks a node for its map.
     async fn ask(&self, node: &Server, door: &dyn Connector) -> Result<Map, StoreError> {
         let transport = door.connect().await.map_err(Trouble::from)?;
-        let mut commands = Pipeline::new();
-        for key in &*self.keys {
-            commands.add_command(cmd("CLUSTER").arg("KEYSLOT").arg(&**key).clone());
-        }
-        commands.add_command(cmd("CLUSTER").arg("SLOTS").clone());
-        let packed = Packed::from(&commands).for_long_replies(MAP);
-        let mut replies = values(&send(&*transport, packed, CONNECT).await?, commands.len())?;
+        let keys = self.keys.iter();
+        let slots = keys.map(|key| cmd("CLUSTER").arg("KEYSLOT").arg(&**key).clone());
+        let commands = slots.chain([cmd("CLUSTER").arg("SLOTS").clone()]);
+        let packed = Packed::from_iter(commands).for_long_replies(MAP);
+        let mut replies = exchange(&*transport, packed, CONNECT).await?;
         let ranges = replies.pop().unwrap_or_default();
         let slot = |reply| Reply::new("CLUSTER KEYSLOT", reply).int();
         let slots = replies.into_iter().map(slot).collect::<Result<Vec<_>, _>>()?;
@@ -260,42 +258,6 @@ fn odd(answer: String) -> StoreError {
     reply::odd("CLUSTER SLOTS", answer)
 }
 
-impl Connector for ToSlot {
-    fn connect(&self) -> BoxFuture<'_, RedisResult<Arc<dyn Transport>>> {
-        Box::pin(async move {
-            // Before anyone waits for who is named: what it says stands for itself.
-            self.cluster.access.credentials().await?;
-            let server = self.last.lately(self.primary()).await?;
-            let transport = self.cluster.dial(&server).connect().await?;
-            Ok(ToNamed::new(transport, server, self.clone()) as Arc<dyn Transport>)
-        })
-    }
-
-    fn patience(&self) -> Duration {
-        self.cluster.access.patience() + 2 * CONNECT + HANDSHAKE
-    }
-
-    fn server(&self) -> Option<String> {
-        self.last.server()
-    }
-}
-
-impl Names for ToSlot {
-    const OF_A_CLUSTER: bool = true;
-
-    fn judges<'a>(&'a self, connection: &'a ToNamed<Self>) -> BoxFuture<'a, Option<String>> {
-        Box::pin(async move {
-            // From then on the node itself tells.
-            if connection.is_confirmed() {
-                return None;
-            }
-            sleep(SETTLED).await;
-            let named = self.last.since(connection.made + SETTLED, self.primary()).await;
-            connection.judge(named)
-        })
-    }
-}
-
 impl fmt::Debug for Cluster {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let named: Vec<_> = self.named.iter().map(ToString::to_string).collect();
@@ -312,23 +274,29 @@ impl fmt::Debug for ToSlot {
 #[cfg(test)]
 mod tests {
     use std::future::ready;
+    use std::time::Duration;
 
-    use ::redis::{IntoConnectionInfo, Value};
+    use ::redis::{IntoConnectionInfo, RedisResult, Value};
     use futures_util::FutureExt;
+    use tokio::time::sleep;
 
     use super::*;
+    use crate::store::BoxFuture;
+    use crate::store::link::resp::tests::values;
+    use crate::store::link::transport::Transport;
+    use crate::store::map::named::ToNamed;
 
     /// A node by whose map `node:` and this serves all slots; 0 refuses to say. It takes so long, or never answers.
     #[derive(Debug, Clone, Copy)]
     struct Node(u16, Option<Duration>);
 
     impl Transport for Node {
-        fn send(&self, _: Packed) -> BoxFuture<'_, RedisResult<Vec<u8>>> {
+        fn send(&self, _: Packed) -> BoxFuture<'_, RedisResult<Vec<Value>>> {
             let map =
                 format!(":5\r\n*1\r\n*3\r\n:0\r\n:16383\r\n*2\r\n$4\r\nnode\r\n:{}\r\n", self.0);
             let takes = self.1.unwrap_or(2 * CONNECT);
             let refused = || io::Error::from(io::ErrorKind::ConnectionRefused).into();
-            let said = if self.0 == 0 { Err(refused()) } else { Ok(map.into_bytes()) };
+            let said = if self.0 == 0 { Err(refused()) } else { Ok(values(map.as_bytes())) };
             Box::pin(sleep(takes).map(|()| said))
         }
     }

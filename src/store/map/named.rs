@@ -7,18 +7,21 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use ::redis::{ConnectionAddr, ConnectionInfo, RedisResult};
+use ::redis::{ConnectionAddr, ConnectionInfo, RedisResult, Value};
 use tokio::sync::Mutex;
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep};
 
+use crate::error::SettingError;
 use crate::store::BoxFuture;
 use crate::store::link::access::Access;
-use crate::store::link::connector::Address;
+use crate::store::link::connector::{Address, Connector};
 use crate::store::link::resp::Packed;
 use crate::store::link::transport::Transport;
 
 /// For how long an answer is good for connections that are made.
 const FRESH: Duration = Duration::from_millis(100);
+/// How long after a connection to a node of a cluster was made it is asked again where it should lead.
+const SETTLED: Duration = Duration::from_millis(100);
 
 /// A server that somebody has named.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -51,89 +54,99 @@ impl fmt::Display for Server {
     }
 }
 
-/// The last answer, and when it was asked for.
-#[derive(Default)]
-pub(super) struct LastNamed(Mutex<Option<(Server, Instant)>>);
+/// Who names servers.
+pub(super) trait Names: fmt::Debug + Clone + Send + Sync + 'static {
+    const OF_A_CLUSTER: bool;
 
-impl LastNamed {
-    /// Returns who was named lately, or who is named now.
-    pub(super) async fn lately(
-        &self,
-        ask: impl Future<Output = io::Result<Server>>,
-    ) -> io::Result<Server> {
-        let now = Instant::now();
-        self.since(now.checked_sub(FRESH).unwrap_or(now), ask).await
+    /// Asks which server is the primary.
+    fn primary(&self) -> impl Future<Output = io::Result<Server>> + Send;
+
+    /// Returns what connects to a server that was named.
+    fn dial(&self, server: &Server) -> Arc<dyn Connector>;
+
+    /// Returns the same with this access; none where there is none to be had.
+    fn with(&self, _access: &Access) -> Result<Option<Self>, SettingError> {
+        Ok(None)
+    }
+}
+
+/// Connects to the server that is named.
+#[derive(Clone)]
+pub(super) struct Named<N> {
+    names: N,
+    /// The last answer, and when it was asked for.
+    last: Arc<Mutex<Option<(Server, Instant)>>>,
+}
+
+impl<N: Names> Named<N> {
+    pub(super) fn by(names: N) -> Self {
+        Self { names, last: Arc::default() }
     }
 
     /// Returns who was named since a moment, or who is named now.
-    pub(super) async fn since(
-        &self,
-        moment: Instant,
-        ask: impl Future<Output = io::Result<Server>>,
-    ) -> io::Result<Server> {
-        let mut last = self.0.lock().await;
+    async fn since(&self, moment: Instant) -> io::Result<Server> {
+        let mut last = self.last.lock().await;
         if let Some((server, at)) = &*last
             && *at >= moment
         {
             return Ok(server.clone());
         }
         let at = Instant::now();
-        let named = ask.await;
+        let named = self.names.primary().await;
         *last = named.as_ref().ok().map(|server| (server.clone(), at));
         named
     }
+}
 
-    /// Returns who was named last, unless it is asked just now.
-    pub(super) fn server(&self) -> Option<String> {
-        Some(self.0.try_lock().ok()?.as_ref()?.0.to_string())
+impl<N: Names> Connector for Named<N> {
+    fn connect(&self) -> BoxFuture<'_, RedisResult<Arc<dyn Transport>>> {
+        Box::pin(async move {
+            let server = self.since(lately()).await?;
+            let transport = self.names.dial(&server).connect().await?;
+            Ok(Arc::new(ToNamed::new(transport, server, self.clone())) as Arc<dyn Transport>)
+        })
+    }
+
+    fn server(&self) -> Option<String> {
+        // Unless it is asked just now.
+        Some(self.last.try_lock().ok()?.as_ref()?.0.to_string())
+    }
+
+    fn with(&self, access: &Access) -> Result<Option<Arc<dyn Connector>>, SettingError> {
+        let names = self.names.with(access)?;
+        Ok(names.map(|names| Arc::new(Self::by(names)) as Arc<dyn Connector>))
     }
 }
 
-/// Who names servers.
-pub(super) trait Names: Send + Sync + Sized + 'static {
-    const OF_A_CLUSTER: bool;
+impl<N: Names> fmt::Debug for Named<N> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.names.fmt(f)
+    }
+}
 
-    /// Says what speaks against the server at the other end of a connection, by who is named now.
-    fn judges<'a>(&'a self, connection: &'a ToNamed<Self>) -> BoxFuture<'a, Option<String>>;
+fn lately() -> Instant {
+    let now = Instant::now();
+    now.checked_sub(FRESH).unwrap_or(now)
 }
 
 /// A connection to a server that was named.
 pub(super) struct ToNamed<N> {
     transport: Arc<dyn Transport>,
     server: Server,
-    by: N,
-    pub(super) made: Instant,
+    by: Named<N>,
+    made: Instant,
     /// Whether the server was named once more since.
-    confirmed: AtomicBool,
+    is_confirmed: AtomicBool,
 }
 
 impl<N: Names> ToNamed<N> {
-    pub(super) fn new(transport: Arc<dyn Transport>, server: Server, by: N) -> Arc<Self> {
-        let made = Instant::now();
-        let confirmed = AtomicBool::new(false);
-        Arc::new(Self { transport, server, by, made, confirmed })
-    }
-
-    pub(super) fn is_confirmed(&self) -> bool {
-        self.confirmed.load(Ordering::Relaxed)
-    }
-
-    /// Says what speaks against the server. Nobody but the first time: whoever is in use is as good as before.
-    pub(super) fn judge(&self, named: io::Result<Server>) -> Option<String> {
-        match named {
-            Ok(named) if named == self.server => {
-                self.confirmed.store(true, Ordering::Relaxed);
-                None
-            }
-            Ok(named) => Some(format!("another primary is named: {named}, not {}", self.server)),
-            Err(_) if self.is_confirmed() => None,
-            Err(error) => Some(error.to_string()),
-        }
+    pub(super) fn new(transport: Arc<dyn Transport>, server: Server, by: Named<N>) -> Self {
+        Self { transport, server, by, made: Instant::now(), is_confirmed: AtomicBool::new(false) }
     }
 }
 
 impl<N: Names> Transport for ToNamed<N> {
-    fn send(&self, packed: Packed) -> BoxFuture<'_, RedisResult<Vec<u8>>> {
+    fn send(&self, packed: Packed) -> BoxFuture<'_, RedisResult<Vec<Value>>> {
         self.transport.send(packed)
     }
 
@@ -154,6 +167,30 @@ impl<N: Names> Transport for ToNamed<N> {
     }
 
     fn replaced(&self) -> BoxFuture<'_, Option<String>> {
-        self.by.judges(self)
+        Box::pin(async move {
+            let is_confirmed = self.is_confirmed.load(Ordering::Relaxed);
+            let moment = match (is_confirmed, N::OF_A_CLUSTER) {
+                // From then on the node itself tells.
+                (true, true) => return None,
+                (true, false) => lately(),
+                (false, true) => {
+                    sleep(SETTLED).await;
+                    self.made + SETTLED
+                }
+                (false, false) => self.made,
+            };
+            match self.by.since(moment).await {
+                Ok(named) if named == self.server => {
+                    self.is_confirmed.store(true, Ordering::Relaxed);
+                    None
+                }
+                Ok(named) => {
+                    Some(format!("another primary is named: {named}, not {}", self.server))
+                }
+                // Where nobody is named, whoever is in use is as good as before.
+                Err(_) if is_confirmed => None,
+                Err(error) => Some(error.to_string()),
+            }
+        })
     }
 }

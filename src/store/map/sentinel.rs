@@ -12,20 +12,18 @@ use std::collections::HashMap;
 use std::fmt;
 use std::io;
 use std::sync::Arc;
-use std::time::Duration;
 
-use ::redis::{ConnectionInfo, RedisResult, cmd};
+use ::redis::{ConnectionInfo, cmd};
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 
-use super::named::{LastNamed, Names, Server, ToNamed};
+use super::named::{Names, Server};
 use crate::error::{SettingError, StoreError};
-use crate::store::BoxFuture;
 use crate::store::link::access::Access;
 use crate::store::link::connector::{Address, CONNECT, Connector};
 use crate::store::link::reply::odd;
-use crate::store::link::transport::{HANDSHAKE, Transport, Trouble, ask};
+use crate::store::link::transport::{Transport, Trouble, ask};
 
 const ASKED: &str = "SENTINEL GET-MASTER-ADDR-BY-NAME";
 
@@ -37,7 +35,6 @@ pub(super) struct Sentinels {
     /// How to connect to the primary, wherever it is.
     redis: ConnectionInfo,
     access: Access,
-    last: Arc<LastNamed>,
 }
 
 /// A Sentinel, and the connection on which it answered last.
@@ -53,14 +50,14 @@ impl Sentinels {
             transport: Mutex::default(),
         };
         let each = sentinels.into_iter().map(sentinel).map(Arc::new).collect();
-        Self { each, name: name.into(), redis, access: Access::default(), last: Arc::default() }
+        Self { each, name: name.into(), redis, access: Access::default() }
     }
+}
 
-    /// Asks all Sentinels, and returns the server that a majority names.
-    ///
-    /// # Errors
-    ///
-    /// What each has said, if there is none.
+impl Names for Sentinels {
+    const OF_A_CLUSTER: bool = false;
+
+    /// Asks all Sentinels, and returns the server that a majority names, or what each has said, if there is none.
     async fn primary(&self) -> io::Result<Server> {
         let all = self.each.len();
         let majority = all / 2 + 1;
@@ -98,48 +95,19 @@ impl Sentinels {
             format!("{majority} of {all} sentinels have to name the same primary {name:?}: {said}");
         Err(io::Error::new(io::ErrorKind::NotConnected, text))
     }
-}
 
-impl Connector for Sentinels {
-    fn connect(&self) -> BoxFuture<'_, RedisResult<Arc<dyn Transport>>> {
-        Box::pin(async move {
-            let server = self.last.lately(self.primary()).await?;
-            let transport = server.address(&self.redis, &self.access).connect().await?;
-            Ok(ToNamed::new(transport, server, self.clone()) as Arc<dyn Transport>)
-        })
+    fn dial(&self, server: &Server) -> Arc<dyn Connector> {
+        Arc::new(server.address(&self.redis, &self.access))
     }
 
-    fn patience(&self) -> Duration {
-        self.access.patience() + CONNECT + HANDSHAKE
-    }
-
-    fn server(&self) -> Option<String> {
-        self.last.server()
-    }
-
-    fn with(&self, access: &Access) -> Result<Option<Arc<dyn Connector>>, SettingError> {
+    fn with(&self, access: &Access) -> Result<Option<Self>, SettingError> {
         access.judge(&self.redis)?;
         let sentinel = |it: &Arc<Sentinel>| Sentinel {
             address: it.address.with_access(access.to_sentinels()),
             transport: Mutex::default(),
         };
         let each = self.each.iter().map(sentinel).map(Arc::new).collect();
-        Ok(Some(Arc::new(Self { each, access: access.clone(), ..self.clone() })))
-    }
-}
-
-impl Names for Sentinels {
-    const OF_A_CLUSTER: bool = false;
-
-    fn judges<'a>(&'a self, connection: &'a ToNamed<Self>) -> BoxFuture<'a, Option<String>> {
-        Box::pin(async move {
-            let named = if connection.is_confirmed() {
-                self.last.lately(self.primary()).await
-            } else {
-                self.last.since(connection.made, self.primary()).await
-            };
-            connection.judge(named)
-        })
+        Ok(Some(Self { each, access: access.clone(), ..self.clone() }))
     }
 }
 

@@ -14,7 +14,7 @@ use percent_encoding::percent_decode_str;
 
 use super::cluster::Cluster;
 use super::endpoint::Endpoint;
-use super::named::Server;
+use super::named::{Named, Server};
 use super::sentinel::Sentinels;
 use crate::error::SettingError;
 use crate::store::link::access::Access;
@@ -116,7 +116,7 @@ impl<'a> Parts<'a> {
         let sentinels = sentinels.collect::<Result<_, _>>()?;
         let redis = self.any(self.account()?.set_db(database(number, &given)?))?;
         let sentinels = Sentinels::new(sentinels, &decoded(name)?, redis);
-        Ok(Endpoint::Primary(Arc::new(sentinels)))
+        Ok(Endpoint::Primary(Arc::new(Named::by(sentinels))))
     }
 
     fn cluster(&self) -> Result<Endpoint, String> {

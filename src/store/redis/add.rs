@@ -19,11 +19,8 @@ use crate::store::link::script::{Script, masks};
 use crate::store::link::session::Purpose;
 use crate::store::link::supervised::LinkTrouble;
 
-static ADD: Script = Script::new("add.lua", include_str!("add.lua"));
-/// For Redis 7 and later, which know the flag. An add needs next to no memory, and one that a full memory
-/// refuses would fail the application's write.
-static ADD_DESPITE_OOM: Script =
-    Script::new("add.lua", concat!("#!lua flags=allow-oom\n", include_str!("add.lua")));
+/// An add needs next to no memory, and one that a full memory refuses would fail the application's write.
+static ADD: Script = Script::despite_oom("add.lua", include_str!("add.lua"));
 
 /// How long one call of a replay may take: less than scans wait for its next one.
 const REPLAY: Duration = Duration::from_secs(1);
@@ -168,7 +165,6 @@ impl Shard {
         digests: &[Digest],
         kind: AddKind,
     ) -> Result<Reply, StoreError> {
-        let script = if connection.on.process.major >= 7 { &ADD_DESPITE_OOM } else { &ADD };
         let keys = self.known.keys.of_add(digests);
         let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
         let packed: Vec<u8> = digests.iter().flat_map(|digest| *digest.as_bytes()).collect();
@@ -178,7 +174,7 @@ impl Shard {
         let next = FilterArgs::new(&view.next, view.adds_to_next().filter(ours), digests);
         connection
             .script(
-                script,
+                &ADD,
                 &keys,
                 &[
                     &connection.identity.incarnation,

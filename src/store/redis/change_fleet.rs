@@ -14,12 +14,9 @@ use crate::store::link::reply::{self, Reply};
 use crate::store::link::script::{Script, hex};
 use crate::store::link::session::Purpose;
 
-static CHANGE_FLEET: Script = Script::new("change_fleet.lua", include_str!("change_fleet.lua"));
-/// For Redis 7 and later, which know the flag. An operator who has refusals end must not have to wait for memory.
-static CHANGE_FLEET_DESPITE_OOM: Script = Script::new(
-    "change_fleet.lua",
-    concat!("#!lua flags=allow-oom\n", include_str!("change_fleet.lua")),
-);
+/// An operator who has refusals end must not have to wait for memory.
+static CHANGE_FLEET: Script =
+    Script::despite_oom("change_fleet.lua", include_str!("change_fleet.lua"));
 
 /// How long one call may take.
 const DEADLINE: Duration = Duration::from_secs(1);
@@ -69,8 +66,6 @@ impl Shard {
         how: Change,
         connection: &Connection,
     ) -> Result<Vec<Reply>, StoreError> {
-        let major = connection.on.process.major;
-        let script = if major >= 7 { &CHANGE_FLEET_DESPITE_OOM } else { &CHANGE_FLEET };
         let key_id = hex(connection.identity.digester.key_id());
         let ([mode, number, after], incarnation) = arguments(change, self.number);
         let asked: &[u8] = if *change == FleetChange::Rebuild { b"1" } else { b"" };
@@ -79,7 +74,7 @@ impl Shard {
         let judge: &[u8] = if how == Change::Judge { b"1" } else { b"" };
         let args = [key_id, mode, number, after, incarnation, asked, judge];
         let keys = [self.known.keys.meta.as_str()];
-        connection.script(script, &keys, &args, DEADLINE).await?.array()
+        connection.script(&CHANGE_FLEET, &keys, &args, DEADLINE).await?.array()
     }
 }
 

@@ -83,22 +83,25 @@ impl Connection {
         }
     }
 
+    /// Sends one command and returns its reply.
     pub(crate) async fn ask(
         &self,
-        commands: impl Into<Packed>,
+        step: &'static str,
+        command: impl Into<Packed>,
         deadline: Duration,
-    ) -> Result<Vec<Value>, StoreError> {
-        self.node.link.ask(1, self.purpose, &self.on, commands, deadline).await
+    ) -> Result<Reply, StoreError> {
+        let reply = self.send(1, command.into(), deadline).await?.pop();
+        Ok(Reply::new(step, reply.unwrap_or(Value::Nil)))
     }
 
-    /// Sends packed commands for several callers, and returns the bytes of their replies.
+    /// Sends commands for several callers, and returns a reply to each.
     pub(crate) async fn send(
         &self,
         callers: usize,
         packed: Packed,
         deadline: Duration,
-    ) -> Result<Vec<u8>, StoreError> {
-        self.node.link.send(callers, self.purpose, &self.on, packed, deadline).await
+    ) -> Result<Vec<Value>, StoreError> {
+        self.node.link.ask(callers, self.purpose, &self.on, packed, deadline).await
     }
 
     pub(crate) async fn script(

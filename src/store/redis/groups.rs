@@ -11,7 +11,6 @@ use super::incarnation::known_shard::KnownShard;
 use crate::settings::Settings;
 use crate::store::link::handshake::Handshake;
 use crate::store::link::node::Node;
-use crate::store::link::session::Purpose;
 use crate::store::map::cluster::Slots;
 use crate::store::map::endpoint::Endpoint;
 
@@ -70,7 +69,7 @@ impl Group {
         let first = move || of.first().map(|number| shards[number].key());
         let connector = endpoint.connector(first);
         let handshake: Arc<dyn Handshake<_>> = Arc::clone(&join) as Arc<_>;
-        let node = Arc::new(Node::new(connector, settings, handshake, &Purpose::ALL));
+        let node = Arc::new(Node::new(connector, settings, handshake));
         Self { node, join }
     }
 }

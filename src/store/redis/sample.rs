@@ -17,9 +17,7 @@ use crate::error::StoreError;
 use crate::filter::Header;
 use crate::id::{Digest, Id, KeyedDigest};
 use crate::random;
-use crate::store::link::reply::Reply;
 use crate::store::link::session::Purpose;
-use crate::store::link::transport::one;
 use crate::verdict::{Proof, Verdict};
 
 /// How often a process looks.
@@ -96,8 +94,8 @@ impl Shards {
         let rank = random::scatter() % ids.max(1);
         let mut read = cmd("ZREVRANGE");
         read.arg(&shard.known.keys.recent).arg(rank).arg(rank);
-        let reply = bulk.ask(&one(read), DEADLINE).await?.pop().unwrap_or_default();
-        let Some(member) = Reply::new("ZREVRANGE", reply).array()?.pop() else { return Ok(false) };
+        let found = bulk.ask("ZREVRANGE", read, DEADLINE).await?;
+        let Some(member) = found.array()?.pop() else { return Ok(false) };
         // The floor is one of them.
         let Ok(digest) = <[u8; Digest::LEN]>::try_from(member.bytes()?) else { return Ok(false) };
         let digest = Digest::from_bytes(digest);

@@ -18,7 +18,7 @@ use crate::refusal::Refusal;
 use crate::store::link::node::{Checks, refuse};
 use crate::store::link::queue;
 use crate::store::link::refusal::serves_no_slot;
-use crate::store::link::resp::{Packed, Replies};
+use crate::store::link::resp::Packed;
 use crate::store::link::session::Purpose;
 use crate::store::redis::connection::{Asked, Connection, NodeSession, RedisNode};
 use crate::store::redis::copy::FilterCopy;
@@ -224,7 +224,7 @@ impl<'a> Part<'a> {
         let is_unproven = proven.is_none() && digests.len() < self.asked.len();
         self.is_open = is_replaced || is_unproven && said.is_ok();
         self.answer = said.map(|said| {
-            let verdicts = said.verdicts(&header);
+            let verdicts = said.verdicts;
             Found { header, digests, verdicts, proven }
         });
     }
@@ -401,13 +401,11 @@ async fn send(
         0 => packed,
         fences => packed.for_long_replies(fences * BYTES_A_PAGE),
     };
-    let replies = connection.send(callers, packed, deadline).await?;
-    let mut replies = Replies::new("a check", &replies);
+    let mut replies = connection.send(callers, packed, deadline).await?.into_iter();
     let mut said = Replied::new();
     for inquiries in inquiries.chunks(at_once) {
         said.extend(answer::read(&mut replies, inquiries)?);
     }
-    replies.end()?;
     Ok(said)
 }
 
@@ -443,7 +441,7 @@ fn give(
 mod tests {
     use parking_lot::Mutex;
 
-    use ::redis::RedisResult;
+    use ::redis::{RedisResult, Value};
     use tokio::sync::oneshot;
     use tokio::time::Instant;
 
@@ -454,7 +452,6 @@ mod tests {
     use crate::store::BoxFuture;
     use crate::store::link::connector::Connector;
     use crate::store::link::node;
-    use crate::store::link::resp::Packed;
     use crate::store::link::transport::Transport;
     use crate::store::map::endpoint::Endpoint;
     use crate::store::redis::connection::tests::joined;
@@ -465,7 +462,7 @@ mod tests {
     struct Silent(Mutex<Vec<usize>>);
 
     impl Transport for Silent {
-        fn send(&self, packed: Packed) -> BoxFuture<'_, RedisResult<Vec<u8>>> {
+        fn send(&self, packed: Packed) -> BoxFuture<'_, RedisResult<Vec<Value>>> {
             self.0.lock().push(packed.commands);
             Box::pin(std::future::pending())
         }

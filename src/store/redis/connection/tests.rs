@@ -55,7 +55,7 @@ pub(crate) fn joined(
 struct Silent;
 
 impl Transport for Silent {
-    fn send(&self, _: Packed) -> BoxFuture<'_, RedisResult<Vec<u8>>> {
+    fn send(&self, _: Packed) -> BoxFuture<'_, RedisResult<Vec<Value>>> {
         Box::pin(std::future::pending())
     }
 }

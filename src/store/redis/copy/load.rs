@@ -13,10 +13,8 @@ use crate::error::StoreError;
 use crate::filter::Header;
 use crate::filter::lengths::{BLOCK_LEN, FRONT_LEN};
 use crate::random;
-use crate::store::link::reply::Reply;
-use crate::store::link::resp::{Packed, Replies};
+use crate::store::link::resp::Packed;
 use crate::store::link::session::Purpose;
-use crate::store::link::transport::one;
 use crate::store::redis::check::answer::{Head, Inquiry};
 use crate::store::redis::connection::Connection;
 use crate::store::redis::incarnation::join_all::is_turn_of;
@@ -117,9 +115,7 @@ impl Shard {
         let mut packed = Packed::default();
         Head::ask(&mut packed, &of);
         let replies = bulk.send(1, packed, DEADLINE).await?;
-        let mut replies = Replies::new("a copy", &replies);
-        let head = Head::read(&mut replies, &of)?;
-        replies.end()?;
+        let head = Head::read(&mut replies.into_iter(), &of)?;
         let is_live = head.if_of(header).and_then(|head| head.vouches_for(header, bulk)).is_ok();
         let is_whole = head.is_joined && head.stamp >= head.last;
         if is_live && is_whole { Ok(head) } else { Err(NotCopied::Replaced) }
@@ -134,9 +130,8 @@ impl Shard {
         let len = blocks.len() * BLOCK_LEN;
         let mut read = cmd("GETRANGE");
         read.arg(&self.known.keys.bits).arg(first).arg(first + len - 1);
-        let read = Packed::from(&one(read)).for_long_replies(len);
-        let reply = bulk.ask(read, DEADLINE).await?.into_iter().next();
-        Ok(Reply::new("a copy", reply.unwrap_or_default()).bytes()?)
+        let read = Packed::from(read).for_long_replies(len);
+        Ok(bulk.ask("a copy", read, DEADLINE).await?.bytes()?)
     }
 }
 

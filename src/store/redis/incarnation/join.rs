@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ::redis::cmd;
+use ::redis::{Cmd, cmd};
 use arc_swap::ArcSwap;
 use tokio::time::Instant;
 
@@ -18,9 +18,9 @@ use crate::random;
 use crate::store::Record;
 use crate::store::link::handshake::End;
 use crate::store::link::process::RedisProcess;
-use crate::store::link::refusal::{is_unknown_script, serves_no_slot};
+use crate::store::link::refusal::serves_no_slot;
 use crate::store::link::reply::{Reply, odd};
-use crate::store::link::script::{Script, Sending, hex};
+use crate::store::link::script::{Script, hex};
 use crate::store::link::transport::Transport;
 use crate::store::link::transport::{Clock, HANDSHAKE, ask};
 use crate::store::redis::fleet::{Fleet, needed_of_record};
@@ -28,10 +28,8 @@ use crate::store::redis::incarnation::identity::Identity;
 use crate::store::redis::keys::Keys;
 use crate::verdict::Doubt;
 
-static JOIN: Script = Script::new("join.lua", include_str!("join.lua"));
-/// For Redis 7 and later, which know the flag. A process that cannot join could insert nothing.
-static JOIN_DESPITE_OOM: Script =
-    Script::new("join.lua", concat!("#!lua flags=allow-oom\n", include_str!("join.lua")));
+/// A process that cannot join could insert nothing.
+static JOIN: Script = Script::despite_oom("join.lua", include_str!("join.lua"));
 
 impl KnownShard {
     fn offer(&self) -> Result<SecretKey, StoreError> {
@@ -146,22 +144,14 @@ impl KnownShard {
         known: Told,
         occasion: Occasion,
     ) -> Result<Reply, StoreError> {
-        let join = match process.major {
-            7.. if !self.settings.observes => &JOIN_DESPITE_OOM,
-            _ => &JOIN,
-        };
+        // An observer writes nothing.
+        let major = if self.settings.observes { 0 } else { process.major };
         let Keys { meta, recent, bits, next, lock, .. } = &self.keys;
         let keys = [meta, recent, bits, next, lock].map(String::as_str);
         let args = self.arguments(process, offered, known, occasion)?;
         let args = args.each_ref().map(Vec::as_slice);
-        let by_hash = join.command(Sending::ByHash, &keys, &args);
-        match ask(transport, join.name(), by_hash, HANDSHAKE).await {
-            Err(StoreError::Refused { reason, .. }) if is_unknown_script(&reason) => {
-                let whole = join.command(Sending::Whole, &keys, &args);
-                ask(transport, join.name(), whole, HANDSHAKE).await
-            }
-            other => other,
-        }
+        let send = |command: Cmd| ask(transport, JOIN.name(), command, HANDSHAKE);
+        JOIN.run(major, &keys, &args, send).await
     }
 
     fn arguments(

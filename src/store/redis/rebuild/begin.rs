@@ -17,7 +17,6 @@ use crate::store::link::process::Memory;
 use crate::store::link::reply::{self, Reply};
 use crate::store::link::script::Script;
 use crate::store::link::session::Purpose;
-use crate::store::link::transport::one;
 use crate::store::redis::connection::Connection;
 use crate::store::redis::fleet::needed_of_record;
 use crate::store::redis::shard::{Rebuilds, Shard};
@@ -128,9 +127,8 @@ impl Due {
     /// cannot hold would have it refuse all checks.
     async fn make_sure_of_room(&self, more: u64, before: u64) -> Result<(), StoreError> {
         let connection = self.shard.connected(Purpose::Rebuilds, CALL).await?;
-        let asked = one(cmd("INFO").arg("memory").clone());
-        let memory = connection.ask(&asked, CALL).await?.pop().unwrap_or_default();
-        let memory = Reply::new("INFO", memory).text()?;
+        let asked = cmd("INFO").arg("memory").clone();
+        let memory = connection.ask("INFO", asked, CALL).await?.text()?;
         let Some(Memory { used, limit }) = Memory::parse(&memory) else { return Ok(()) };
         let needed = used.saturating_sub(before).saturating_add(more);
         if needed <= limit { Ok(()) } else { Err(StoreError::no_room(needed, limit)) }

@@ -3,16 +3,14 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use ::redis::Cmd;
-
 use super::lease::{CALL, Lease};
 use crate::error::StoreError;
 use crate::filter::Header;
 use crate::id::{Digest, Digester};
 use crate::store::link::reply::{Reply, odd};
+use crate::store::link::resp::Packed;
 use crate::store::link::script::Script;
 use crate::store::link::session::Purpose;
-use crate::store::link::transport::one;
 use crate::store::redis::connection::Connection;
 use crate::store::redis::shard::Shard;
 use crate::store::redis::view::View;
@@ -64,10 +62,9 @@ impl ShardBuild {
     pub(super) async fn ask_one(
         &self,
         step: &'static str,
-        command: Cmd,
+        command: impl Into<Packed>,
     ) -> Result<Reply, StoreError> {
-        let reply = self.same_redis().await?.ask(&one(command), CALL).await?.pop();
-        Ok(Reply::new(step, reply.unwrap_or_default()))
+        self.same_redis().await?.ask(step, command, CALL).await
     }
 
     pub(super) async fn view(&self) -> Result<View, StoreError> {

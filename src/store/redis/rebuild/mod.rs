@@ -22,9 +22,7 @@ use super::shard::{Rebuilds, Shard};
 use super::shards::Shards;
 use super::view::View;
 use crate::error::{RebuildError, StoreError};
-use crate::store::link::reply::Reply;
 use crate::store::link::session::Purpose;
-use crate::store::link::transport::one;
 use crate::store::scan::{Filled, Scan};
 use crate::store::{LiveFilter, Progress, RebuildStep};
 
@@ -71,14 +69,13 @@ impl RedisBuild {
         let shard = &self.shards.all[0];
         let connection = shard.connected(Purpose::Rebuilds, CALL).await?;
         let meta = &shard.known.keys.meta;
-        let asked = one(cmd("HGET").arg(meta).arg("source").clone());
-        let noted = connection.ask(&asked, CALL).await?.pop().unwrap_or_default();
-        let noted = Reply::new("the source's identity", noted);
+        let asked = cmd("HGET").arg(meta).arg("source").clone();
+        let noted = connection.ask("the source's identity", asked, CALL).await?;
         let noted = if noted.is_nil() { None } else { Some(noted.text()?) };
         let other = noted.filter(|noted| noted != source && !accepts_loss);
         if other.is_none() {
             let note = cmd("HSET").arg(meta).arg("source").arg(source).clone();
-            connection.ask(&one(note), CALL).await?;
+            connection.ask("the source's identity", note, CALL).await?;
         }
         Ok(other)
     }

@@ -6,17 +6,14 @@
 
 use std::time::Duration;
 
-use ::redis::{Value, cmd};
 use tokio::time::{Instant, sleep};
 
 use super::build::{ShardBuild, outcome};
-use super::lease::CALL;
 use crate::error::StoreError;
-use crate::id::Digest;
-use crate::store::link::reply::{Reply, odd};
+use crate::store::link::reply::odd;
 use crate::store::link::resp::Packed;
 use crate::store::link::script::Script;
-use crate::store::link::transport::one;
+use crate::store::redis::check::answer::Page;
 use crate::store::redis::incarnation::GRACE;
 
 static WAIT: Script = Script::new("wait.lua", include_str!("wait.lua"));
@@ -84,15 +81,14 @@ impl ShardBuild {
     async fn read_record(&mut self) -> Result<(), StoreError> {
         let mut from = "-inf".to_owned();
         loop {
-            let mut read = cmd("ZRANGEBYSCORE");
-            read.arg(&self.shard.known.keys.recent).arg(&from).arg("+inf").arg("WITHSCORES");
-            read.arg("LIMIT").arg(0).arg(IDS_PER_CALL);
-            let read = Packed::from(&one(read)).for_long_replies(IDS_PER_CALL * BYTES_AN_ID);
-            let reply = self.same_redis().await?.ask(read, CALL).await?.into_iter().next();
-            let (digests, last) = entries(reply.unwrap_or_default())?;
+            let mut read = Packed::default().for_long_replies(IDS_PER_CALL * BYTES_AN_ID);
+            Page::ask(&mut read, &self.shard.known.keys, &from, IDS_PER_CALL);
+            let Page { digests, greatest, .. } =
+                Page::read(self.ask_one("ZRANGEBYSCORE", read).await?)?;
+            // The floor is one of them.
             let is_full = digests.len() + 1 >= IDS_PER_CALL;
             self.recent.extend(digests);
-            match last.filter(|_| is_full) {
+            match greatest.filter(|_| is_full) {
                 Some(last) => from = format!("({last}"),
                 // What comes behind it has come since the lease. A steady stream of inserts must not keep the rebuild here.
                 None => return Ok(()),
@@ -116,44 +112,5 @@ impl ShardBuild {
         // One ahead of the lease was written before the clock was set back.
         let until_us = floor.min(self.leased_us) + self.window_us;
         Ok((floor > self.leased_us - self.window_us).then_some(until_us))
-    }
-}
-
-/// Reads members of the record, and the greatest score as it is written.
-/// Fails with an odd reply where one is neither a digest nor the floor.
-fn entries(reply: Value) -> Result<(Vec<Digest>, Option<String>), StoreError> {
-    let mut digests = Vec::new();
-    let mut last = None;
-    let mut fields = Reply::new("ZRANGEBYSCORE", reply).array()?.into_iter();
-    while let Some(member) = fields.next() {
-        let member = member.bytes()?;
-        let odd = || odd("ZRANGEBYSCORE", "a foreign member");
-        match <[u8; Digest::LEN]>::try_from(member.as_slice()) {
-            Ok(digest) => digests.push(Digest::from_bytes(digest)),
-            Err(_) if member == b"floor" => {}
-            Err(_) => return Err(odd()),
-        }
-        last = Some(fields.next().ok_or_else(odd)?.text()?);
-    }
-    Ok((digests, last))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn no_digest_is_passed_over_because_a_member_is_not_understood() {
-        let bulk = |bytes: &[u8]| Value::BulkString(bytes.to_vec());
-        let read = |members: &[&[u8]]| {
-            let fields = members.iter().flat_map(|member| [bulk(member), bulk(b"7")]);
-            entries(Value::Array(fields.collect()))
-        };
-        let digest = Digest::from_bytes([3; 16]);
-        assert_eq!(read(&[b"floor", &[3; 16]]).unwrap(), (vec![digest], Some("7".to_owned())));
-        assert_eq!(read(&[]).unwrap(), (Vec::new(), None));
-        assert!(read(&[&[3; 15]]).is_err());
-        assert!(read(&[b"ceiling"]).is_err());
-        assert!(entries(Value::Array(vec![bulk(&[3; 16])])).is_err(), "a member without a score");
     }
 }

@@ -1,6 +1,6 @@
 //! Each reason not to believe a filter holds by itself.
 
-use ::redis::RedisResult;
+use ::redis::{RedisResult, Value};
 
 use super::*;
 use crate::filter::{Generation, Sizing};
@@ -18,7 +18,7 @@ use crate::store::redis::connection::tests::{joined, unreached};
 struct Silent;
 
 impl Transport for Silent {
-    fn send(&self, _: Packed) -> BoxFuture<'_, RedisResult<Vec<u8>>> {
+    fn send(&self, _: Packed) -> BoxFuture<'_, RedisResult<Vec<Value>>> {
         Box::pin(std::future::pending())
     }
 }
@@ -80,13 +80,13 @@ async fn absences_are_believed_where_the_own_inserts_are() {
 struct Busy(Mutex<Instant>);
 
 impl Transport for Busy {
-    fn send(&self, packed: Packed) -> BoxFuture<'_, RedisResult<Vec<u8>>> {
+    fn send(&self, packed: Packed) -> BoxFuture<'_, RedisResult<Vec<Value>>> {
         let mut free = self.0.lock();
         *free = (*free).max(Instant::now()) + Duration::from_millis(20) * packed.commands as u32;
         let answered = *free;
         Box::pin(async move {
             tokio::time::sleep_until(answered).await;
-            Ok(b"+OK\r\n".to_vec())
+            Ok(vec![Value::Okay])
         })
     }
 }

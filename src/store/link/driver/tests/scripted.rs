@@ -125,9 +125,12 @@ async fn ask(driver: Arc<Driver>, seed: u64, caller: u64, mut dice: Dice, sound:
     let expected: Vec<String> = names.iter().map(|name| reply(seed, name)).collect();
     let refused = expected.iter().find_map(|reply| reply.strip_prefix("-ERR "));
     match (answer, refused) {
-        (Ok(bytes), None) => {
-            let bytes = String::from_utf8(bytes).expect("text");
-            assert_eq!(bytes, expected.concat(), "caller {caller}, seed {seed}");
+        (Ok(replies), None) => {
+            assert_eq!(
+                replies,
+                values(expected.concat().as_bytes()),
+                "caller {caller}, seed {seed}"
+            );
         }
         (Err(error), _) if error.is_io_error() => {
             assert!(!sound, "the server is sound: {error}, caller {caller}, seed {seed}");

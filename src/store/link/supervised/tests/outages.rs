@@ -7,6 +7,7 @@ use tokio::time::sleep;
 use super::super::*;
 use super::{Link, Purpose};
 use crate::store::BoxFuture;
+use crate::store::link::resp::tests::values;
 
 /// What there is at the other end, and what the metadata say.
 #[derive(Debug, Clone, PartialEq)]
@@ -25,7 +26,7 @@ const SOUND: Far =
 struct Server(Arc<Mutex<Far>>);
 
 impl Transport for Server {
-    fn send(&self, packed: Packed) -> BoxFuture<'_, RedisResult<Vec<u8>>> {
+    fn send(&self, packed: Packed) -> BoxFuture<'_, RedisResult<Vec<Value>>> {
         let Far { run_id, history, role, .. } = self.0.lock().clone();
         let bulk = |text: &str| format!("${}\r\n{text}\r\n", text.len());
         let server = bulk(&format!("redis_version:7.0.15\r\nrun_id:{run_id}\r\n"));
@@ -34,7 +35,7 @@ impl Transport for Server {
         // The connection for checks asks for the memory, too.
         let memory = if packed.commands == 4 { "$0\r\n\r\n" } else { "" };
         let replies = format!("{server}{replication}{memory}{time}");
-        Box::pin(std::future::ready(Ok(replies.into_bytes())))
+        Box::pin(std::future::ready(Ok(values(replies.as_bytes()))))
     }
 }
 
@@ -70,7 +71,7 @@ impl Handshake<()> for Server {
 async fn connected() -> (Arc<Link<()>>, Arc<Session<()>>, Arc<Mutex<Far>>) {
     let far = Arc::new(Mutex::new(SOUND));
     let server = || Arc::new(Server(Arc::clone(&far)));
-    let link = Arc::new(Link::new(server(), server(), &Purpose::ALL, "users"));
+    let link = Arc::new(Link::new(server(), server(), "users"));
     tokio::spawn(Arc::clone(&link).supervise());
     let connection = link.connected(Purpose::Checks, POLL).await.unwrap();
     sleep(POLL * 5).await;
@@ -104,7 +105,7 @@ async fn each_sign_of_another_redis_ends_an_open_connection_within_a_poll() {
 struct Replaced(Server);
 
 impl Transport for Replaced {
-    fn send(&self, packed: Packed) -> BoxFuture<'_, RedisResult<Vec<u8>>> {
+    fn send(&self, packed: Packed) -> BoxFuture<'_, RedisResult<Vec<Value>>> {
         self.0.send(packed)
     }
 
@@ -124,7 +125,7 @@ impl Connector for Replaced {
 async fn a_connection_is_not_used_if_another_server_was_named_while_it_was_made() {
     let server = || Server(Arc::new(Mutex::new(SOUND)));
     let (connector, handshake) = (Arc::new(Replaced(server())), Arc::new(server()));
-    let link = Arc::new(Link::new(connector, handshake, &Purpose::ALL, "users"));
+    let link = Arc::new(Link::new(connector, handshake, "users"));
     tokio::spawn(Arc::clone(&link).supervise());
     assert!(link.connected(Purpose::Checks, POLL * 5).await.is_err());
     assert_eq!(link.trouble().unwrap().reason, "another primary is named");
@@ -147,7 +148,7 @@ impl Connector for ByTurns {
 #[tokio::test(start_paused = true)]
 async fn connections_to_two_redises_are_no_session() {
     let handshake = Arc::new(Server(Arc::new(Mutex::new(SOUND))));
-    let link = Link::new(Arc::new(ByTurns(Mutex::default())), handshake, &Purpose::ALL, "users");
+    let link = Link::new(Arc::new(ByTurns(Mutex::default())), handshake, "users");
     let link = Arc::new(link);
     tokio::spawn(Arc::clone(&link).supervise());
     assert!(link.connected(Purpose::Rebuilds, POLL * 5).await.is_err());
@@ -162,7 +163,7 @@ async fn another_redis_behind_one_connection_ends_the_session_within_a_poll() {
         let servers = far.each_ref().map(|far| Server(Arc::clone(far)));
         let handshake = Arc::new(Server(Arc::clone(&far[0])));
         let connector = Arc::new(InOrder(servers, Mutex::new(0)));
-        let link = Arc::new(Link::new(connector, handshake, &Purpose::ALL, "users"));
+        let link = Arc::new(Link::new(connector, handshake, "users"));
         tokio::spawn(Arc::clone(&link).supervise());
         let session = link.connected(Purpose::Checks, POLL).await.unwrap();
         far[strays].lock().run_id = "0000000b";
@@ -202,7 +203,7 @@ async fn links_that_lost_a_node_together_do_not_look_for_it_together() {
         let nowhere = Arc::new(Nowhere::default());
         let server = Arc::new(Server(Arc::new(Mutex::new(SOUND))));
         let connector = Arc::clone(&nowhere) as Arc<dyn Connector>;
-        let link = Link::<()>::new(connector, server, &Purpose::ALL, "users");
+        let link = Link::<()>::new(connector, server, "users");
         tokio::spawn(Arc::new(link).supervise());
         nowhere
     });

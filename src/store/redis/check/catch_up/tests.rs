@@ -1,7 +1,9 @@
+use ::redis::Value;
+
 use super::*;
 use crate::filter::{Generation, Header, Sizing};
 use crate::id::{Digest, Digester, SecretKey};
-use crate::store::link::resp::Replies;
+use crate::store::link::reply::Reply;
 use crate::store::redis::check::answer::PAGE;
 use crate::store::redis::copy::tests::copy_of;
 
@@ -70,16 +72,15 @@ fn a_copy_that_lacks_what_the_record_has_dropped_is_read_again() {
 
 #[test]
 fn no_entry_is_passed_over_because_it_is_not_understood() {
-    let string = |text: &[u8]| [format!("${}\r\n", text.len()).as_bytes(), text, b"\r\n"].concat();
     let read = |fields: &[&[u8]]| {
-        let fields_bytes: Vec<u8> = fields.iter().flat_map(|field| string(field)).collect();
-        let bytes = [format!("*{}\r\n", fields.len()).into_bytes(), fields_bytes].concat();
-        Page::read(&mut Replies::new("a fence", &bytes))
+        let fields = fields.iter().map(|field| Value::BulkString(field.to_vec())).collect();
+        Page::read(Reply::new("a fence", Value::Array(fields)))
     };
     let found = read(&[&[3; 16], b"7", b"floor", b"8"]).unwrap();
     assert_eq!((found.digests, found.greatest, found.has_floor), (vec![digest(3)], Some(8), true));
     assert_eq!(read(&[]).unwrap().greatest, None);
-    for odd in [&[&[3_u8; 15][..], b"7"][..], &[b"ceiling", b"7"], &[&[3; 16], b"7.5"]] {
+    for odd in [&[&[3_u8; 15][..], b"7"][..], &[b"ceiling", b"7"], &[&[3; 16], b"7.5"], &[&[3; 16]]]
+    {
         assert!(read(odd).is_err(), "{odd:?}");
     }
 }
