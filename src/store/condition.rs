@@ -76,6 +76,14 @@ pub(crate) struct Condition {
     pub(crate) trouble: Option<String>,
 }
 
+#[cfg(feature = "redis")]
+impl Condition {
+    /// Returns what is known where no more is than this.
+    pub(crate) fn of(live: Result<LiveFilter, Doubt>, trouble: Option<String>) -> Self {
+        Self { live, shards: None, copy: None, settling: None, record: None, trouble }
+    }
+}
+
 /// This process's copy of a filter in Redis.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[cfg_attr(feature = "cli", derive(serde::Serialize))]

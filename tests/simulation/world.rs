@@ -145,7 +145,7 @@ pub(crate) fn builder(config: &Config, number: usize, name: &str) -> Builder {
     builder = builder.redis("redis://model");
     builder.place.redis = Some(match config.cluster {
         true => cluster::endpoint(number),
-        false => Endpoint::Primary(Arc::new(net::Address { instance: number, site: 0 })),
+        false => Endpoint::Primary(Arc::new(net::Address { instance: number, site: 0 }), None),
     });
     let schedule = config.period.map_or(Schedule::manual(), |period| Schedule::every(ms(period)));
     builder.rebuild(schedule, database::Scan)

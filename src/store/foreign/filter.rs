@@ -89,11 +89,7 @@ impl ForeignFilter {
         [first].into_iter().chain(&self.others)
     }
 
-    /// Has its further instances reached with this access.
-    ///
-    /// # Errors
-    ///
-    /// It does not go with what the URL of one says.
+    /// Has its further instances reached with this access. Fails if that does not go with what the URL of one says.
     pub(crate) fn reach_with(&mut self, access: &Access) -> Result<(), SettingError> {
         for other in &mut self.others {
             *other = other.with(access)?;

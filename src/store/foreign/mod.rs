@@ -113,7 +113,7 @@ impl ForeignStore {
         let live = conditions().map(|(live, _)| live).reduce(|one, other| Ok(one?.with(other?)));
         let live = live.expect("a filter has a key");
         let trouble = conditions().find_map(|(_, trouble)| trouble);
-        Condition { live, shards: None, copy: None, settling: None, record: None, trouble }
+        Condition::of(live, trouble)
     }
 
     pub(crate) async fn survey(&self) -> Result<Survey, StoreError> {

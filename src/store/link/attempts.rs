@@ -23,11 +23,7 @@ pub(crate) struct Attempts {
 }
 
 impl Attempts {
-    /// Waits for the next attempt.
-    ///
-    /// # Errors
-    ///
-    /// The error of the attempt before, if another one is not worth it.
+    /// Waits for the next attempt, or returns the error of the one before if another is not worth it.
     pub(crate) async fn next_after(&mut self, error: StoreError) -> Result<(), StoreError> {
         self.failed += 1;
         let wait = match &error {

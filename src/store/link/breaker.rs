@@ -2,12 +2,14 @@
 //!
 //! Commands that no caller waits for any more must not pile up before a server that does not read them.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 use tokio::sync::Notify;
-use tokio::sync::futures::Notified;
 use tokio::time::Instant;
+
+use super::driver::QUEUE;
 
 /// Calls given up in a row, by a time-out or by their callers, that open the breaker: nothing more is
 /// sent until a poll is answered. A poll that is not answered within its half second ends the connection.
@@ -15,6 +17,11 @@ const GIVEN_UP: u32 = 32;
 /// They must have been given up for that long without an answer to any other call. Clients choose when to
 /// hang up: many that do so at once, before any server could answer, say nothing of this one.
 const SILENCE: Duration = Duration::from_millis(20);
+
+/// Calls under way on a connection; further ones wait, within their deadlines.
+pub(super) const ROOM: usize = QUEUE / 2;
+/// So many given up in a row open it at once. No more than this and [`ROOM`] pile up.
+const SURFEIT: u32 = ROOM as u32;
 
 const NEVER: u64 = u64::MAX;
 
@@ -26,33 +33,26 @@ pub(crate) struct CircuitBreaker {
     /// When the first of them was, in microseconds since the origin; [`NEVER`] before that is known.
     given_up_since: AtomicU64,
     is_open: AtomicBool,
-    opened: Notify,
+    /// Notified when it opens.
+    look: Arc<Notify>,
     closed: Notify,
-    /// This many given up open it, however short the time.
-    surfeit: u32,
 }
 
 impl CircuitBreaker {
-    pub(crate) fn new(surfeit: u32) -> Self {
+    pub(crate) fn new(look: Arc<Notify>) -> Self {
         Self {
             origin: Instant::now(),
             given_up: AtomicU32::new(0),
             given_up_since: AtomicU64::new(NEVER),
             is_open: AtomicBool::new(false),
-            opened: Notify::new(),
+            look,
             closed: Notify::new(),
-            surfeit,
         }
     }
 
     /// Whether nothing is sent.
     pub(crate) fn is_open(&self) -> bool {
         self.is_open.load(Ordering::Relaxed)
-    }
-
-    /// Returns what ends when it opens.
-    pub(crate) fn opens(&self) -> Notified<'_> {
-        self.opened.notified()
     }
 
     /// Waits until it is closed.
@@ -96,10 +96,10 @@ impl CircuitBreaker {
         }
         let since = self.given_up_since.load(Ordering::Relaxed);
         let silent = Duration::from_micros(now.saturating_sub(since)) >= SILENCE;
-        if (count >= GIVEN_UP && silent || count >= self.surfeit)
+        if (count >= GIVEN_UP && silent || count >= SURFEIT)
             && !self.is_open.swap(true, Ordering::Relaxed)
         {
-            self.opened.notify_one();
+            self.look.notify_one();
         }
     }
 }

@@ -24,7 +24,6 @@ use super::driver::Driver;
 #[cfg(feature = "tls")]
 use super::tls::TlsSettings;
 use super::transport::{HANDSHAKE, Transport};
-use crate::error::SettingError;
 use crate::random;
 use crate::store::BoxFuture;
 
@@ -35,8 +34,7 @@ const DIALLED: usize = 3;
 
 /// Opens connections to one server, wherever it is.
 pub(crate) trait Connector: fmt::Debug + Send + Sync {
-    /// Opens a connection, within a second and what a provider of credentials takes. The caller has to find out which Redis
-    /// process answers on it.
+    /// Opens a connection, within time limits of its own. The caller has to find out which Redis process answers on it.
     fn connect(&self) -> BoxFuture<'_, RedisResult<Arc<dyn Transport>>>;
 
     /// Returns the server that it led to last, where others name it.
@@ -47,15 +45,6 @@ pub(crate) trait Connector: fmt::Debug + Send + Sync {
     /// Returns what connects to some of the servers that have one name, each to another one; nothing where there is no name.
     fn apart(&self) -> BoxFuture<'_, io::Result<Vec<Arc<dyn Connector>>>> {
         Box::pin(ready(Ok(Vec::new())))
-    }
-
-    /// Returns what connects to the same place with this access; none where there is none to be had.
-    ///
-    /// # Errors
-    ///
-    /// It does not go with what the URL says.
-    fn with(&self, _access: &Access) -> Result<Option<Arc<dyn Connector>>, SettingError> {
-        Ok(None)
     }
 }
 
@@ -71,9 +60,16 @@ impl Connector for Address {
     fn connect(&self) -> BoxFuture<'_, RedisResult<Arc<dyn Transport>>> {
         Box::pin(async move {
             let credentials = self.access.credentials().await?;
-            let late = |_| io::Error::new(io::ErrorKind::TimedOut, self.out_of_reach());
-            let driver = timeout(CONNECT, self.open()).await.map_err(late)??;
-            let driver = driver.until(credentials.as_ref().and_then(Credentials::ends));
+            // Without TLS a server waits for the rest of what it takes for a command.
+            let reason = match self.info.addr() {
+                ConnectionAddr::TcpTls { .. } => {
+                    "redis is out of reach, or its port takes no TLS and needs redis://"
+                }
+                _ => "redis is out of reach",
+            };
+            let late = |_| io::Error::new(io::ErrorKind::TimedOut, reason);
+            let mut driver = timeout(CONNECT, self.open()).await.map_err(late)??;
+            driver.until = credentials.as_ref().and_then(Credentials::ends);
             if let Err(error) = self.introduce(&driver, credentials.as_ref()).await {
                 self.access.forget().await;
                 return Err(error);
@@ -93,16 +89,12 @@ impl Connector for Address {
             // A server may have an address of each kind. The kind that goes first can be reached.
             let is_v4 = all.first().is_some_and(SocketAddr::is_ipv4);
             all.retain(|address| address.is_ipv4() == is_v4);
-            let only =
-                |address| Self { only: Some(address), ..self.with_access(self.access.clone()) };
-            let connectors = some(all).into_iter().map(only);
-            Ok(connectors.map(|it| Arc::new(it) as Arc<dyn Connector>).collect())
+            let only = |address| {
+                let of = Self::new(self.info.clone(), self.access.clone());
+                Arc::new(Self { only: Some(address), ..of }) as Arc<dyn Connector>
+            };
+            Ok(some(all).into_iter().map(only).collect())
         })
-    }
-
-    fn with(&self, access: &Access) -> Result<Option<Arc<dyn Connector>>, SettingError> {
-        access.judge(&self.info)?;
-        Ok(Some(Arc::new(Self::new(self.info.clone(), access.clone()))))
     }
 }
 
@@ -111,32 +103,31 @@ impl Address {
         Self { info, access, only: None }
     }
 
-    /// Returns the same address, with another access.
-    pub(crate) fn with_access(&self, access: Access) -> Self {
-        Self::new(self.info.clone(), access)
-    }
-
     async fn open(&self) -> RedisResult<Driver> {
         match self.info.addr() {
             ConnectionAddr::Tcp(host, port) => {
                 first(self.dialled(host, *port).await?, |address| async move {
                     let stream = tcp(address).await?;
-                    let local = stream.local_addr();
-                    Ok(Driver::new(stream).at(local))
+                    let local = stream.local_addr().ok();
+                    let mut driver = Driver::new(stream, false);
+                    driver.local = local;
+                    Ok(driver)
                 })
                 .await
             }
             #[cfg(feature = "tls")]
             ConnectionAddr::TcpTls { host, port, insecure: false, .. } => {
-                let tls = Tls::to(host, self.access.tls()).await?;
-                let dialled = self.dialled(host, *port).await?;
-                first(dialled, move |address| tls.clone().open(address)).await
+                let open = tls(host, self.access.tls()).await?;
+                first(self.dialled(host, *port).await?, open).await
             }
             #[cfg(unix)]
             ConnectionAddr::Unix(path) => {
-                Ok(Driver::new(tokio::net::UnixStream::connect(path).await?))
+                Ok(Driver::new(tokio::net::UnixStream::connect(path).await?, false))
             }
-            _ => Err(unsupported()),
+            _ => {
+                let reason = "no such connection can be made here";
+                Err(RedisError::from((ErrorKind::InvalidClientConfig, reason)))
+            }
         }
     }
 
@@ -145,17 +136,6 @@ impl Address {
         match self.only {
             Some(address) => Ok(vec![address]),
             None => addresses(host, port).await.map(some),
-        }
-    }
-
-    /// Says why there is no connection yet.
-    fn out_of_reach(&self) -> &'static str {
-        match self.info.addr() {
-            // Without TLS a server waits for the rest of what it takes for a command.
-            ConnectionAddr::TcpTls { .. } => {
-                "redis is out of reach, or its port takes no TLS and needs redis://"
-            }
-            _ => "redis is out of reach",
         }
     }
 
@@ -221,45 +201,32 @@ async fn tcp(address: SocketAddr) -> io::Result<TcpStream> {
     Ok(stream)
 }
 
-/// TLS to a host.
+/// Opens connections with TLS to a host. Reads files, and so does not do it where others are served.
 #[cfg(feature = "tls")]
-#[derive(Clone)]
-struct Tls {
-    connector: tokio_rustls::TlsConnector,
-    name: rustls::pki_types::ServerName<'static>,
-}
-
-#[cfg(feature = "tls")]
-impl Tls {
-    /// Reads files, and so does not do it where others are served.
-    async fn to(host: &str, settings: Option<Arc<TlsSettings>>) -> RedisResult<Self> {
-        let config = spawn_blocking(move || settings.unwrap_or_default().config());
-        let config = Arc::new(config.await.map_err(io::Error::from)??);
-        Ok(Self { connector: config.into(), name: host.to_owned().try_into()? })
-    }
-
-    async fn open(self, address: SocketAddr) -> RedisResult<Driver> {
-        let stream = tcp(address).await?;
-        let local = stream.local_addr();
-        let connected = self.connector.connect(self.name, stream).await;
-        Ok(Driver::over_tls(connected.map_err(no_tls)?).at(local))
-    }
-}
-
-/// Says what a server speaks that has not answered in TLS. What it says of a certificate stands for itself.
-#[cfg(feature = "tls")]
-fn no_tls(error: io::Error) -> io::Error {
-    let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
-    let speaks_tls = inner.is_some_and(|error| !matches!(error, rustls::Error::InvalidMessage(_)));
-    if speaks_tls {
-        return error;
-    }
-    let words = format!("the port takes no TLS, and needs redis:// ({error})");
-    io::Error::new(error.kind(), words)
-}
-
-fn unsupported() -> RedisError {
-    RedisError::from((ErrorKind::InvalidClientConfig, "no such connection can be made here"))
+async fn tls(
+    host: &str,
+    settings: Option<Arc<TlsSettings>>,
+) -> RedisResult<impl Fn(SocketAddr) -> BoxFuture<'static, RedisResult<Driver>>> {
+    let config = spawn_blocking(move || settings.unwrap_or_default().config());
+    let config = Arc::new(config.await.map_err(io::Error::from)??);
+    let connector = tokio_rustls::TlsConnector::from(config);
+    let name: rustls::pki_types::ServerName<'static> = host.to_owned().try_into()?;
+    let no_tls = |error: io::Error| {
+        let words = format!("{error} (a port that takes no TLS needs redis://)");
+        io::Error::new(error.kind(), words)
+    };
+    Ok(move |address| {
+        let connector = connector.clone();
+        let name = name.clone();
+        Box::pin(async move {
+            let stream = tcp(address).await?;
+            let local = stream.local_addr().ok();
+            let mut driver =
+                Driver::new(connector.connect(name, stream).await.map_err(no_tls)?, true);
+            driver.local = local;
+            Ok(driver)
+        }) as BoxFuture<'_, _>
+    })
 }
 
 impl fmt::Debug for Address {

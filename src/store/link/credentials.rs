@@ -146,10 +146,6 @@ impl Provider {
     }
 
     /// Returns the credentials for a connection that is made now.
-    ///
-    /// # Errors
-    ///
-    /// What the provider has met, or that it has not answered in time.
     pub(super) async fn credentials(&self) -> io::Result<Credentials> {
         let given = timeout(ASKED, self.lately()).await;
         let late = || failed(&format!("has not answered within {ASKED:?}"));

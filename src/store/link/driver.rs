@@ -30,9 +30,9 @@ pub(crate) struct Driver {
     /// Why the connection has ended.
     ended: Arc<OnceLock<String>>,
     /// The address of its near end, where it has one.
-    local: Option<SocketAddr>,
+    pub(super) local: Option<SocketAddr>,
     /// When the credentials end by which it was opened, if they do.
-    until: Option<Instant>,
+    pub(super) until: Option<Instant>,
     task: AbortHandle,
 }
 
@@ -54,18 +54,9 @@ struct Sent {
 }
 
 impl Driver {
-    /// Takes over a connection on which nothing is under way.
-    pub(crate) fn new(stream: impl AsyncRead + AsyncWrite + Send + 'static) -> Self {
-        Self::start(stream, false)
-    }
-
-    /// The same of a connection whose other end is known to speak TLS.
-    #[cfg(feature = "tls")]
-    pub(super) fn over_tls(stream: impl AsyncRead + AsyncWrite + Send + 'static) -> Self {
-        Self::start(stream, true)
-    }
-
-    fn start(stream: impl AsyncRead + AsyncWrite + Send + 'static, mut heard: bool) -> Self {
+    /// Takes over a connection on which nothing is under way, whose other end is known to speak TLS, or has not been heard yet.
+    pub(crate) fn new(stream: impl AsyncRead + AsyncWrite + Send + 'static, is_tls: bool) -> Self {
+        let mut heard = is_tls;
         let (requests, mut received) = mpsc::channel(QUEUE);
         let ended = Arc::new(OnceLock::new());
         let why = Arc::clone(&ended);
@@ -77,18 +68,6 @@ impl Driver {
             }
         });
         Self { requests, ended, local: None, until: None, task: task.abort_handle() }
-    }
-
-    /// Notes the address of its near end.
-    pub(super) fn at(mut self, local: io::Result<SocketAddr>) -> Self {
-        self.local = local.ok();
-        self
-    }
-
-    /// Notes when the credentials end by which it was opened, if they do.
-    pub(super) fn until(mut self, end: Option<Instant>) -> Self {
-        self.until = end;
-        self
     }
 
     fn has_ended(&self) -> RedisError {
@@ -265,7 +244,7 @@ mod tests {
     /// A connection, and Redis's end of it.
     fn connected() -> (Driver, DuplexStream) {
         let (near, far) = duplex(1 << 20);
-        (Driver::new(near), far)
+        (Driver::new(near, false), far)
     }
 
     fn request(commands: usize) -> Packed {
@@ -382,7 +361,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn who_drops_the_near_end_closes_the_connection_even_where_redis_reads_nothing() {
         let (near, mut far) = duplex(8);
-        let driver = Driver::new(near);
+        let driver = Driver::new(near, false);
         let given_up = driver.send(request(100));
         tokio::select! {
             biased;
@@ -425,7 +404,7 @@ mod tests {
         for endless in ENDLESS {
             for commands in [0, 1, 100] {
                 let (near, mut redis) = duplex(1 << 10);
-                let driver = Driver::new(near);
+                let driver = Driver::new(near, false);
                 let room = if commands == 0 { LINE } else { request(commands).room() };
                 let ask = async {
                     if commands == 0 {

@@ -75,10 +75,6 @@ impl<I: Send + Sync + 'static, Q: Send + 'static, A: Send + 'static> Node<I, Q, 
     }
 
     /// Has a check answered by a deadline. It may be sent at once by the task that waits for it, unless `alone` is false.
-    ///
-    /// # Errors
-    ///
-    /// Why there is no answer.
     pub(crate) fn check<S: Checks<Identity = I, Asked = Q, Answer = A>>(
         self: &Arc<Self>,
         store: &Arc<S>,
@@ -115,10 +111,6 @@ pub(crate) struct SentCheck<A> {
 
 impl<A> SentCheck<A> {
     /// Waits for the answer until the deadline.
-    ///
-    /// # Errors
-    ///
-    /// Why there is none.
     pub(crate) async fn answer(self) -> Result<A, Doubt> {
         let Self { alone, received, deadline } = self;
         let answered = async {

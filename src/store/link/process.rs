@@ -18,11 +18,8 @@ impl RedisProcess {
     /// The oldest version that the tests run on.
     const OLDEST: (u32, u32) = (6, 2);
 
-    /// Reads in an INFO reply whether the server has keys of its own, and all of them unless it was called as a node of a cluster.
-    ///
-    /// # Errors
-    ///
-    /// [`StoreError::Refused`] with what it is instead.
+    /// Fails with what an INFO reply says that the server is instead, if it has no keys of its own, or not all of them although it
+    /// was not called as a node of a cluster.
     pub(super) fn serves_keys(info: &str, as_node: bool) -> Result<(), StoreError> {
         // Valkey has another name for it.
         let (doubt, reason) = match field(info, "redis_mode").or_else(|| field(info, "server_mode"))
@@ -40,43 +37,28 @@ impl RedisProcess {
         Err(StoreError::Refused { doubt, reason: reason.to_owned() })
     }
 
-    /// Reads an INFO reply, of a node of a cluster or of another server.
-    ///
-    /// # Errors
-    ///
-    /// [`StoreError::Refused`] with what is missing or too old, in words.
+    /// Reads an INFO reply, of a node of a cluster or of another server. Fails with what is missing or too old.
     pub(crate) fn parse(info: &str, as_node: bool) -> Result<Self, StoreError> {
-        let unfit = |doubt, reason| StoreError::Refused { doubt, reason };
-        let field = |name| {
-            let missing =
-                || unfit(Doubt::Refused(Refusal::UNSUPPORTED), format!("INFO names no {name}"));
-            field(info, name).ok_or_else(missing)
-        };
+        let refused =
+            |refusal, reason| StoreError::Refused { doubt: Doubt::Refused(refusal), reason };
+        let unsupported = |reason| refused(Refusal::UNSUPPORTED, reason);
+        let field =
+            |name| field(info, name).ok_or_else(|| unsupported(format!("INFO names no {name}")));
         let version = field("redis_version")?;
         let mut parts = version.split('.').map(|part| part.parse().unwrap_or(0));
         let (major, minor) = (parts.next().unwrap_or(0), parts.next().unwrap_or(0));
         if (major, minor) < Self::OLDEST {
-            let reason = format!("redis {version} is older than 6.2");
-            return Err(unfit(Doubt::Refused(Refusal::UNSUPPORTED), reason));
+            return Err(unsupported(format!("redis {version} is older than 6.2")));
         }
         Self::serves_keys(info, as_node)?;
         let role = field("role")?;
         if role != "master" {
-            return Err(unfit(
-                Doubt::Refused(Refusal::REPLICA),
-                format!("redis is a {role}, not a primary"),
-            ));
+            let reason = format!("redis is a {role}, not a primary");
+            return Err(refused(Refusal::REPLICA, reason));
         }
         let run_id = field("run_id")?;
-        let run = run_id
-            .get(..8)
-            .and_then(|start| u32::from_str_radix(start, 16).ok())
-            .ok_or_else(|| {
-                unfit(
-                    Doubt::Refused(Refusal::UNSUPPORTED),
-                    format!("INFO gives a run_id of {run_id:?}"),
-                )
-            })?;
+        let run = run_id.get(..8).and_then(|start| u32::from_str_radix(start, 16).ok());
+        let run = run.ok_or_else(|| unsupported(format!("INFO gives a run_id of {run_id:?}")))?;
         // A primary that was a replica meanwhile keeps its run_id, but not its replication id.
         let history = crc32fast::hash(field("master_replid").unwrap_or_default().as_bytes());
         Ok(Self { run: run ^ history, major })

@@ -99,11 +99,7 @@ impl<I, Q, A> Queue<I, Q, A> {
         none.then(|| UnderWay(Arc::clone(&self.leaving)))
     }
 
-    /// Puts a check into the queue.
-    ///
-    /// # Errors
-    ///
-    /// There is no room.
+    /// Puts a check into the queue, if there is room.
     pub(crate) fn enter(&self, check: PendingCheck<I, Q, A>) -> Result<(), Doubt> {
         self.checks.try_send(check).map_err(|_| Doubt::Overloaded)?;
         let waiting = self.checks.max_capacity() - self.checks.capacity();

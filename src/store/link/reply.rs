@@ -43,19 +43,28 @@ impl Reply {
         }
     }
 
-    /// Returns names and values: of a map, or of an array that has them one after the other.
+    /// Returns names and values, which an array has one after the other.
     pub(crate) fn pairs(self) -> Result<Vec<[Self; 2]>, StoreError> {
         let step = self.step;
-        let pairs = match self.value {
-            Value::Map(pairs) => pairs,
-            Value::Array(values) if values.len().is_multiple_of(2) => {
-                let mut values = values.into_iter();
-                std::iter::from_fn(|| values.next().zip(values.next())).collect()
-            }
-            value => return Err(odd_value(step, &value)),
-        };
-        let reply = |value| Self { step, value };
-        Ok(pairs.into_iter().map(|(name, value)| [reply(name), reply(value)]).collect())
+        let items = self.array()?;
+        if items.len() % 2 > 0 {
+            return Err(odd(step, "a name without a value"));
+        }
+        let mut items = items.into_iter();
+        Ok(std::iter::from_fn(|| Some([items.next()?, items.next()?])).collect())
+    }
+
+    /// Returns the word that an array begins with, and what follows.
+    pub(crate) fn outcome(self) -> Result<(String, Vec<Self>), StoreError> {
+        let step = self.step;
+        let mut items = self.array()?.into_iter();
+        let word = items.next().ok_or_else(|| odd(step, "an empty array"))?.text()?;
+        Ok((word, items.collect()))
+    }
+
+    /// Returns the time that a reply of seconds and one of microseconds tell, µs.
+    pub(crate) fn time(seconds: &Self, micros: &Self) -> Result<i64, StoreError> {
+        Ok(seconds.int()?.saturating_mul(1_000_000).saturating_add(micros.int()?))
     }
 
     /// Returns the elements of an array of exactly `N`.
@@ -91,8 +100,8 @@ impl Reply {
     /// Returns whether it says yes.
     pub(crate) fn flag(&self) -> Result<bool, StoreError> {
         match &self.value {
-            Value::Int(0) | Value::Boolean(false) => Ok(false),
-            Value::Int(1) | Value::Boolean(true) => Ok(true),
+            Value::Int(0) => Ok(false),
+            Value::Int(1) => Ok(true),
             _ => Err(self.odd()),
         }
     }
@@ -106,7 +115,7 @@ impl Reply {
     pub(crate) fn bytes(self) -> Result<Vec<u8>, StoreError> {
         match self.value {
             Value::BulkString(bytes) => Ok(bytes),
-            Value::SimpleString(text) | Value::VerbatimString { text, .. } => Ok(text.into_bytes()),
+            Value::SimpleString(text) => Ok(text.into_bytes()),
             Value::Okay => Ok(b"OK".to_vec()),
             value => Err(odd_value(self.step, &value)),
         }

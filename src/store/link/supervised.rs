@@ -12,17 +12,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use ::redis::{Cmd, Value};
+use ::redis::Value;
 use arc_swap::ArcSwapOption;
-use futures_util::future::{select_all, try_join_all};
+use futures_util::future::try_join_all;
 use tokio::sync::futures::Notified;
 use tokio::sync::{Notify, Semaphore, SemaphorePermit};
 use tokio::time::{Instant, sleep, timeout};
 use tokio::{join, select};
 
-use super::breaker::CircuitBreaker;
+use super::breaker::{CircuitBreaker, ROOM};
 use super::connector::Connector;
-use super::driver::QUEUE;
 use super::handshake::{End, Handshake};
 use super::process::{Eviction, RedisProcess};
 use super::resp::Packed;
@@ -31,18 +30,12 @@ use super::transport::{Clock, Transport, Trouble, exchange, inspect};
 use crate::error::StoreError;
 use crate::random;
 use crate::refusal::Retry;
-use crate::store::link::reply::Reply;
-use crate::store::link::script::Script;
 use crate::verdict::Doubt;
 
 /// How often a connection is polled.
 const POLL: Duration = Duration::from_secs(1);
 /// How often while a breaker is open.
 const OPEN_POLL: Duration = Duration::from_millis(100);
-/// Calls under way on a connection; further ones wait, within their deadlines.
-const ROOM: usize = QUEUE / 2;
-/// Calls given up in a row that open the breaker at once. No more than this and [`ROOM`] pile up.
-const SURFEIT: u32 = ROOM as u32;
 /// The first and the longest wait between two attempts to connect.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(50), Duration::from_millis(500));
 
@@ -60,7 +53,7 @@ pub(crate) struct Link<I> {
     /// Whether there is no session, and the last attempt to make one has failed.
     unreachable: AtomicBool,
     /// There is something to look at before the next poll.
-    look: Notify,
+    look: Arc<Notify>,
     /// Why the last session was taken out of use by a call.
     withdrawn: ArcSwapOption<End>,
     /// By purpose.
@@ -100,9 +93,10 @@ impl From<LinkTrouble> for StoreError {
 }
 
 impl Lane {
-    fn new(purpose: Purpose, filter: &str) -> Self {
+    fn new(purpose: Purpose, filter: &str, look: &Arc<Notify>) -> Self {
+        let breaker = CircuitBreaker::new(Arc::clone(look));
         let name = format!("bloom-guard:{filter}:{}", purpose.as_str());
-        Self { purpose, breaker: CircuitBreaker::new(SURFEIT), room: Semaphore::new(ROOM), name }
+        Self { purpose, breaker, room: Semaphore::new(ROOM), name }
     }
 
     /// Waits for room for a call, and until the breaker is closed. Returns nothing where that is not waited for.
@@ -139,6 +133,7 @@ impl<I: Send + Sync> Link<I> {
         handshake: Arc<dyn Handshake<I>>,
         filter: &str,
     ) -> Self {
+        let look = Arc::default();
         Self {
             connector,
             handshake,
@@ -146,9 +141,9 @@ impl<I: Send + Sync> Link<I> {
             connected: Notify::new(),
             trouble: ArcSwapOption::empty(),
             unreachable: AtomicBool::new(false),
-            look: Notify::new(),
             withdrawn: ArcSwapOption::empty(),
-            lanes: Purpose::ALL.map(|purpose| Lane::new(purpose, filter)),
+            lanes: Purpose::ALL.map(|purpose| Lane::new(purpose, filter, &look)),
+            look,
         }
     }
 
@@ -167,11 +162,8 @@ impl<I: Send + Sync> Link<I> {
         self.connected.notified()
     }
 
-    /// Waits for a session, up to a deadline; where Redis is known to be out of reach, for some purposes only.
-    ///
-    /// # Errors
-    ///
-    /// [`StoreError::NoAnswer`] with what the last attempt met.
+    /// Waits for a session, up to a deadline; where Redis is known to be out of reach, for some purposes only. Fails with what the
+    /// last attempt met.
     pub(crate) async fn connected(
         &self,
         purpose: Purpose,
@@ -203,10 +195,6 @@ impl<I: Send + Sync> Link<I> {
     }
 
     /// Sends commands in one go and returns their replies. Without an answer, each of the callers counts as given up.
-    ///
-    /// # Errors
-    ///
-    /// The first thing that went wrong with any of them.
     pub(crate) async fn ask(
         &self,
         callers: usize,
@@ -237,27 +225,6 @@ impl<I: Send + Sync> Link<I> {
             }
             error
         })
-    }
-
-    /// Runs a script.
-    ///
-    /// # Errors
-    ///
-    /// Whatever [`ask`](Self::ask) reports.
-    pub(crate) async fn script(
-        &self,
-        purpose: Purpose,
-        session: &Arc<Session<I>>,
-        script: &Script,
-        keys: &[&str],
-        args: &[&[u8]],
-        deadline: Duration,
-    ) -> Result<Reply, StoreError> {
-        let send = |command: Cmd| async {
-            let reply = self.ask(1, purpose, session, command.into(), deadline).await?.pop();
-            Ok(Reply::new(script.name(), reply.unwrap_or(Value::Nil)))
-        };
-        script.run(session.process.major, keys, args, send).await
     }
 
     /// Has it looked now whether what the session has learnt still holds.
@@ -378,7 +345,6 @@ impl<I: Send + Sync> Link<I> {
     async fn poll(&self, session: &Arc<Session<I>>) -> End {
         loop {
             let is_open = self.lanes.iter().any(|lane| lane.breaker.is_open());
-            let opens = self.lanes.iter().map(|lane| Box::pin(lane.breaker.opens()));
             tokio::select! {
                 biased;
                 () = self.look.notified() => {
@@ -388,7 +354,6 @@ impl<I: Send + Sync> Link<I> {
                         return end.as_deref().cloned().unwrap_or_else(|| End::Left(String::new()));
                     }
                 }
-                _ = select_all(opens) => {}
                 () = sleep(if is_open { OPEN_POLL } else { POLL }) => {}
             }
             let looks = self.lanes.iter().map(async |lane| {

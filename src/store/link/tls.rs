@@ -88,10 +88,6 @@ impl TlsSettings {
     }
 
     /// Returns how a connection is made now. Reads files.
-    ///
-    /// # Errors
-    ///
-    /// What cannot be read.
     pub(super) fn config(&self) -> io::Result<ClientConfig> {
         self.with_roots(self.roots()?)
     }

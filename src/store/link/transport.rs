@@ -94,17 +94,6 @@ pub(crate) struct Trouble {
     pub(crate) retry: Retry,
 }
 
-impl Trouble {
-    fn refused(reason: String) -> Self {
-        let Consequences { doubt, retry } = Consequences::read(&reason);
-        Self { error: StoreError::Refused { doubt, reason }, retry }
-    }
-
-    fn lost(error: StoreError) -> Self {
-        Self { error, retry: Retry::Anew }
-    }
-}
-
 impl From<RedisError> for Trouble {
     fn from(error: RedisError) -> Self {
         let broken = error.is_connection_dropped() || error.is_io_error();
@@ -113,9 +102,10 @@ impl From<RedisError> for Trouble {
             // Redis may say why before it hangs up.
             let doubt =
                 Consequences::known(&reason).map_or(Doubt::Disconnected, |known| known.doubt);
-            return Self::lost(StoreError::NoAnswer { doubt, reason });
+            return Self { error: StoreError::NoAnswer { doubt, reason }, retry: Retry::Anew };
         }
-        Self::refused(reason)
+        let Consequences { doubt, retry } = Consequences::read(&reason);
+        Self { error: StoreError::Refused { doubt, reason }, retry }
     }
 }
 
@@ -176,7 +166,7 @@ pub(crate) async fn inspect(
     let info = replies.into_iter().map(Reply::text).collect::<Result<String, _>>()?;
     let process = RedisProcess::parse(&info, transport.is_to_a_cluster())?;
     let [seconds, micros] = time.fields()?;
-    let us = seconds.int()?.saturating_mul(1_000_000).saturating_add(micros.int()?);
+    let us = Reply::time(&seconds, &micros)?;
     Ok((process, Clock { read, us }, Eviction::parse(&info)))
 }
 

@@ -16,12 +16,12 @@ use ::redis::{ConnectionInfo, cmd};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-use super::named::{Named, Names, Server};
+use super::named::{Names, Server};
 use crate::error::{SettingError, StoreError};
 use crate::random;
 use crate::store::link::access::Access;
 use crate::store::link::connector::{CONNECT, Connector};
-use crate::store::link::reply::{self, Reply};
+use crate::store::link::reply::{Reply, odd};
 use crate::store::link::resp::Packed;
 use crate::store::link::transport::{Trouble, exchange};
 
@@ -29,9 +29,11 @@ use crate::store::link::transport::{Trouble, exchange};
 const ASKED: usize = 3;
 /// A map of 16,384 ranges with long names fits.
 const MAP: usize = 8 << 20;
+const SLOTS: &str = "CLUSTER SLOTS";
 const NOBODY: &str = "no node of the cluster says where the filter is";
 
 /// A Redis Cluster, as its URL names it.
+#[derive(Clone)]
 pub(crate) struct Cluster {
     /// The nodes that the URL names.
     pub(super) named: Vec<Server>,
@@ -50,28 +52,22 @@ type Map = Vec<Option<Server>>;
 /// Connects to the node that serves the slot of a key.
 #[derive(Clone)]
 pub(super) struct ToSlot {
-    cluster: Arc<Cluster>,
-    key: Arc<dyn Fn() -> Option<Arc<str>> + Send + Sync>,
+    pub(super) cluster: Arc<Cluster>,
+    pub(super) key: Arc<dyn Fn() -> Option<Arc<str>> + Send + Sync>,
 }
 
 /// Asks which nodes serve the slots of some keys.
 #[derive(Clone)]
 pub(crate) struct Slots {
-    cluster: Arc<Cluster>,
-    keys: Arc<[Arc<str>]>,
+    pub(super) cluster: Arc<Cluster>,
+    pub(super) keys: Arc<[Arc<str>]>,
 }
 
 impl Cluster {
-    /// Returns the same cluster with this access.
-    ///
-    /// # Errors
-    ///
-    /// It does not go with what the URL says.
+    /// Returns the same cluster with this access. Fails if that does not go with what the URL says.
     pub(super) fn with(&self, access: &Access) -> Result<Self, SettingError> {
         access.judge(&self.redis)?;
-        let named = self.named.clone();
-        let redis = self.redis.clone();
-        Ok(Self { named, redis, access: access.clone(), dial: self.dial })
+        Ok(Self { access: access.clone(), ..self.clone() })
     }
 
     /// Returns the nodes that the URL names, in any order, each with what connects to it. If that is one name, there may be a node
@@ -91,17 +87,6 @@ impl Cluster {
     fn dial(&self, node: &Server) -> Arc<dyn Connector> {
         (self.dial)(node, &self.redis, &self.access)
     }
-
-    pub(super) fn to_slot_of(
-        self: &Arc<Self>,
-        key: impl Fn() -> Option<Arc<str>> + Send + Sync + 'static,
-    ) -> Named<ToSlot> {
-        Named::by(ToSlot { cluster: Arc::clone(self), key: Arc::new(key) })
-    }
-
-    pub(super) fn slots_of(self: &Arc<Self>, keys: Arc<[Arc<str>]>) -> Slots {
-        Slots { cluster: Arc::clone(self), keys }
-    }
 }
 
 impl Names for ToSlot {
@@ -109,7 +94,8 @@ impl Names for ToSlot {
 
     async fn primary(&self) -> io::Result<Server> {
         let key = (self.key)().ok_or_else(|| nowhere("no shard is on this node any more"))?;
-        let server = self.cluster.slots_of([key].into()).primaries().await?.pop().flatten();
+        let slots = Slots { cluster: Arc::clone(&self.cluster), keys: [key].into() };
+        let server = slots.primaries().await?.pop().flatten();
         server.ok_or_else(|| nowhere(NOBODY))
     }
 
@@ -121,11 +107,8 @@ impl Names for ToSlot {
 impl Slots {
     /// Asks some nodes at once, and returns those that serve the keys' slots, as most of them say; nothing where none does. Where
     /// most do not agree, chance says which of them decides: a node that is alone in its part of the network goes on to name
-    /// itself, however quick it is, and a map that nobody corrects goes on to be wrong.
-    ///
-    /// # Errors
-    ///
-    /// What they have said, if none of them knows a node for any key.
+    /// itself, however quick it is, and a map that nobody corrects goes on to be wrong. Fails with what they have said, if none of
+    /// them knows a node for any key.
     pub(crate) async fn primaries(&self) -> io::Result<Map> {
         // Beforehand: nodes are given less time.
         self.cluster.access.credentials().await?;
@@ -170,7 +153,7 @@ impl Slots {
         let ranges = replies.pop().unwrap_or_default();
         let slot = |reply| Reply::new("CLUSTER KEYSLOT", reply).int();
         let slots = replies.into_iter().map(slot).collect::<Result<Vec<_>, _>>()?;
-        read_map(&slots, Reply::new("CLUSTER SLOTS", ranges), node)
+        read_map(&slots, Reply::new(SLOTS, ranges), node)
     }
 }
 
@@ -191,17 +174,13 @@ fn named_by(maps: &[Option<Map>], least: usize) -> Option<Map> {
     Some((0..keys).map(named).collect())
 }
 
-/// Reads a map. Who serves a range of slots stands first in it, before the replicas.
-///
-/// # Errors
-///
-/// No node serves any of the slots.
+/// Reads a map. Who serves a range of slots stands first in it, before the replicas. Fails if no node serves any of the slots.
 fn read_map(slots: &[i64], ranges: Reply, asked: &Server) -> Result<Map, StoreError> {
     let mut map = vec![None; slots.len()];
     for range in ranges.array()? {
         let mut fields = range.array()?.into_iter();
         let (Some(first), Some(last)) = (fields.next(), fields.next()) else {
-            return Err(odd("a range without an end".to_owned()));
+            return Err(odd(SLOTS, "a range without an end"));
         };
         let range = first.int()?..=last.int()?;
         let serving = slots.iter().zip(&mut map).filter(|(slot, _)| range.contains(slot));
@@ -214,7 +193,10 @@ fn read_map(slots: &[i64], ranges: Reply, asked: &Server) -> Result<Map, StoreEr
         }
     }
     if map.iter().all(Option::is_none) {
-        return Err(odd(format!("no node for slot {}", slots.first().copied().unwrap_or(-1))));
+        return Err(odd(
+            SLOTS,
+            format!("no node for slot {}", slots.first().copied().unwrap_or(-1)),
+        ));
     }
     Ok(map)
 }
@@ -223,39 +205,21 @@ fn read_map(slots: &[i64], ranges: Reply, asked: &Server) -> Result<Map, StoreEr
 fn read_node(node: Reply, asked: &Server) -> Result<Option<Server>, StoreError> {
     let mut fields = node.array()?.into_iter();
     let (Some(host), Some(port)) = (fields.next(), fields.next()) else {
-        return Err(odd("a node without a port".to_owned()));
+        return Err(odd(SLOTS, "a node without a port"));
     };
     let port = port.int()?;
-    let port = u16::try_from(port).map_err(|_| odd(format!("the port {port}")))?;
-    let mut host = host.optional_bytes()?.unwrap_or_default();
+    let port = u16::try_from(port).map_err(|_| odd(SLOTS, format!("the port {port}")))?;
+    let host = host.optional_bytes()?.unwrap_or_default();
     if host == b"?" {
-        // It has no name of the kind that is preferred. Behind its id stands what else it has.
-        let Some(other) = other_host(fields.nth(1)) else { return Ok(None) };
-        host = other;
+        // It has no name of the kind that is preferred.
+        return Ok(None);
     }
-    let mut host = String::from_utf8(host).map_err(|_| odd("a host that is no text".to_owned()))?;
+    let mut host = String::from_utf8(host).map_err(|_| odd(SLOTS, "a host that is no text"))?;
     if host.is_empty() {
         // It is the one that was asked.
         host.clone_from(&asked.host);
     }
     Ok(Some(Server { host, port }))
-}
-
-/// Reads an address, or else a name, from pairs of what more is said of a node.
-fn other_host(pairs: Option<Reply>) -> Option<Vec<u8>> {
-    let mut hosts = [None, None];
-    for [what, is] in pairs?.pairs().ok()? {
-        match &*what.bytes().ok()? {
-            b"ip" => hosts[0] = Some(is.bytes().ok()?),
-            b"hostname" => hosts[1] = Some(is.bytes().ok()?),
-            _ => {}
-        }
-    }
-    hosts.into_iter().flatten().find(|host| host != b"?")
-}
-
-fn odd(answer: String) -> StoreError {
-    reply::odd("CLUSTER SLOTS", answer)
 }
 
 impl fmt::Debug for Cluster {
@@ -284,7 +248,7 @@ mod tests {
     use crate::store::BoxFuture;
     use crate::store::link::resp::tests::values;
     use crate::store::link::transport::Transport;
-    use crate::store::map::named::ToNamed;
+    use crate::store::map::named::{Named, ToNamed};
 
     /// A node by whose map `node:` and this serves all slots; 0 refuses to say. It takes so long, or never answers.
     #[derive(Debug, Clone, Copy)]
@@ -319,6 +283,10 @@ mod tests {
         })
     }
 
+    fn slots(cluster: Arc<Cluster>) -> Slots {
+        Slots { cluster, keys: [Arc::from("bg:{users}:bits")].into() }
+    }
+
     fn cluster_by(named: &[u16], dial: Dial) -> Arc<Cluster> {
         let redis = "redis://node".into_connection_info().unwrap();
         let node = |port: &u16| Server { host: "node".to_owned(), port: *port };
@@ -340,7 +308,7 @@ mod tests {
             ([1, SLOW + 12, SLOW + 23], [1, 2, 3]),
             ([10, SILENT + 22, SLOW + 32], [2, 2, 2]),
         ] {
-            let slots = cluster(&ports).slots_of([Arc::from("bg:{users}:bits")].into());
+            let slots = slots(cluster(&ports));
             for (first, expected) in expected.into_iter().enumerate() {
                 let mut nodes = slots.cluster.named.clone();
                 nodes.rotate_left(first);
@@ -350,7 +318,7 @@ mod tests {
                 assert_eq!(named.port, expected, "{ports:?} from {first}");
             }
         }
-        let nobody = cluster(&[SILENT + 1]).slots_of([Arc::from("key")].into()).primaries().await;
+        let nobody = slots(cluster(&[SILENT + 1])).primaries().await;
         let error = nobody.unwrap_err().to_string();
         assert!(
             error.contains("no node of the cluster says where the filter is: node:3001"),
@@ -376,7 +344,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn of_the_nodes_that_have_one_name_most_decide() {
         let cluster = cluster_by(&[1], |_, _, _| Arc::new(Name));
-        let slots = cluster.slots_of([Arc::from("bg:{users}:bits")].into());
+        let slots = slots(cluster);
         let named = slots.primaries().await.unwrap().pop().flatten().unwrap();
         assert_eq!(named.port, 2);
     }
@@ -386,7 +354,8 @@ mod tests {
         let another = "another primary is named: node:2, not node:1";
         for (port, replaced) in [(2, None), (1, Some(another))] {
             let server = Server { host: "node".to_owned(), port };
-            let to_slot = cluster(&[2]).to_slot_of(|| Some("bg:{users}:bits".into()));
+            let key = Arc::new(|| Some("bg:{users}:bits".into()));
+            let to_slot = Named::by(ToSlot { cluster: cluster(&[2]), key });
             let transport = Arc::new(Node(2, Some(Duration::ZERO)));
             let to_node = ToNamed::new(transport, server, to_slot);
             assert_eq!(to_node.replaced().await.as_deref(), replaced);
@@ -445,28 +414,9 @@ mod tests {
 
     /// As all do where names are preferred and there are none: `cluster-preferred-endpoint-type hostname`.
     #[test]
-    fn a_node_that_has_no_preferred_name_is_where_else_it_says_it_is() {
-        for (more, expected) in [
-            (&["ip", "10.0.0.7"][..], Ok("10.0.0.7:7")),
-            (&["hostname", "node-7"], Ok("node-7:7")),
-            (&["shard-id", "ip", "ip", "10.0.0.7"], Ok("10.0.0.7:7")),
-            // It knows no address of its own before it has met another.
-            (&["ip", ""], Ok("asked:7")),
-            (&["ip", "?"], Err(())),
-            (&["shard-id", "ip"], Err(())),
-            (&["ip"], Err(())),
-            (&[], Err(())),
-        ] {
-            let ranges = vec![(0, 99, vec![node_with(Some("?"), 7, more)])];
-            let named = named(5, ranges);
-            let is_refused =
-                named.as_ref().is_err_and(|error| error.contains("no node for slot 5"));
-            match expected {
-                Ok(expected) => assert_eq!(named.as_deref(), Ok(expected), "{more:?}"),
-                Err(()) => assert!(is_refused, "{more:?}: {named:?}"),
-            }
-        }
-        assert!(named(5, vec![(0, 99, vec![node(Some("?"), 7)])]).is_err(), "as before Redis 7");
+    fn a_node_that_has_no_preferred_name_serves_nothing() {
+        let told = named(5, vec![(0, 99, vec![node(Some("?"), 7)])]).unwrap_err();
+        assert!(told.contains("no node for slot 5"), "{told}");
     }
 
     #[test]

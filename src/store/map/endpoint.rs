@@ -3,29 +3,41 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::cluster::{Cluster, Slots};
+use ::redis::ConnectionInfo;
+
+use super::cluster::{Cluster, Slots, ToSlot};
+use super::named::Named;
+use super::sentinel::{NamedPrimary, Sentinels};
 use crate::error::SettingError;
 use crate::store::link::access::Access;
-use crate::store::link::connector::Connector;
+use crate::store::link::connector::{Address, Connector};
 
 /// Where Redis is.
 #[derive(Clone)]
 pub(crate) enum Endpoint {
-    /// At an address, or where Sentinels say.
-    Primary(Arc<dyn Connector>),
+    /// At an address, unless a test says otherwise.
+    Primary(Arc<dyn Connector>, Option<ConnectionInfo>),
+    /// Where Sentinels say.
+    Sentinels(NamedPrimary, Access),
     Cluster(Arc<Cluster>),
 }
 
 impl Endpoint {
-    /// Returns the same place with this access.
-    ///
-    /// # Errors
-    ///
-    /// It does not go with what the URL says.
+    pub(super) fn at(info: ConnectionInfo, access: Access) -> Self {
+        Self::Primary(Arc::new(Address::new(info.clone(), access)), Some(info))
+    }
+
+    /// Returns the same place with this access. Fails if that does not go with what the URL says.
     pub(crate) fn with(&self, access: &Access) -> Result<Self, SettingError> {
         Ok(match self {
-            Self::Primary(connector) => {
-                Self::Primary(connector.with(access)?.unwrap_or_else(|| Arc::clone(connector)))
+            Self::Primary(_, Some(info)) => {
+                access.judge(info)?;
+                Self::at(info.clone(), access.clone())
+            }
+            Self::Primary(_, None) => self.clone(),
+            Self::Sentinels(named, _) => {
+                access.judge(&named.redis)?;
+                Self::Sentinels(named.clone(), access.clone())
             }
             Self::Cluster(cluster) => Self::Cluster(Arc::new(cluster.with(access)?)),
         })
@@ -37,25 +49,26 @@ impl Endpoint {
         key: impl Fn() -> Option<Arc<str>> + Send + Sync + 'static,
     ) -> Arc<dyn Connector> {
         match self {
-            Self::Primary(connector) => Arc::clone(connector),
-            Self::Cluster(cluster) => Arc::new(cluster.to_slot_of(key)),
+            Self::Primary(connector, _) => Arc::clone(connector),
+            Self::Sentinels(named, access) => {
+                Arc::new(Named::by(Sentinels::new(named.clone(), access.clone())))
+            }
+            Self::Cluster(cluster) => {
+                let cluster = Arc::clone(cluster);
+                Arc::new(Named::by(ToSlot { cluster, key: Arc::new(key) }))
+            }
         }
     }
 
     /// Returns what tells on which nodes keys are, where there are several.
     pub(crate) fn slots(&self, keys: Arc<[Arc<str>]>) -> Option<Slots> {
-        match self {
-            Self::Primary(_) => None,
-            Self::Cluster(cluster) => Some(cluster.slots_of(keys)),
-        }
+        let Self::Cluster(cluster) = self else { return None };
+        Some(Slots { cluster: Arc::clone(cluster), keys })
     }
 }
 
 impl fmt::Debug for Endpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Primary(connector) => connector.fmt(f),
-            Self::Cluster(cluster) => cluster.fmt(f),
-        }
+        self.connector(|| None).fmt(f)
     }
 }

@@ -11,7 +11,6 @@ use ::redis::{ConnectionAddr, ConnectionInfo, RedisResult, Value};
 use tokio::sync::Mutex;
 use tokio::time::{Instant, sleep};
 
-use crate::error::SettingError;
 use crate::store::BoxFuture;
 use crate::store::link::access::Access;
 use crate::store::link::connector::{Address, Connector};
@@ -63,11 +62,6 @@ pub(super) trait Names: fmt::Debug + Clone + Send + Sync + 'static {
 
     /// Returns what connects to a server that was named.
     fn dial(&self, server: &Server) -> Arc<dyn Connector>;
-
-    /// Returns the same with this access; none where there is none to be had.
-    fn with(&self, _access: &Access) -> Result<Option<Self>, SettingError> {
-        Ok(None)
-    }
 }
 
 /// Connects to the server that is named.
@@ -110,11 +104,6 @@ impl<N: Names> Connector for Named<N> {
     fn server(&self) -> Option<String> {
         // Unless it is asked just now.
         Some(self.last.try_lock().ok()?.as_ref()?.0.to_string())
-    }
-
-    fn with(&self, access: &Access) -> Result<Option<Arc<dyn Connector>>, SettingError> {
-        let names = self.names.with(access)?;
-        Ok(names.map(|names| Arc::new(Self::by(names)) as Arc<dyn Connector>))
     }
 }
 

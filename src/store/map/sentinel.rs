@@ -19,7 +19,7 @@ use tokio::sync::mpsc;
 use tokio::time::timeout;
 
 use super::named::{Names, Server};
-use crate::error::{SettingError, StoreError};
+use crate::error::StoreError;
 use crate::store::link::access::Access;
 use crate::store::link::connector::{Address, CONNECT, Connector};
 use crate::store::link::reply::odd;
@@ -27,13 +27,20 @@ use crate::store::link::transport::{Transport, Trouble, ask};
 
 const ASKED: &str = "SENTINEL GET-MASTER-ADDR-BY-NAME";
 
-/// Connects to the primary that a majority of some Sentinels knows by a name.
+/// A primary, by the name that Sentinels have for it.
+#[derive(Clone)]
+pub(crate) struct NamedPrimary {
+    pub(super) sentinels: Vec<ConnectionInfo>,
+    pub(super) name: Arc<str>,
+    /// How to connect to it, wherever it is.
+    pub(super) redis: ConnectionInfo,
+}
+
+/// The Sentinels, of whom a majority names the primary.
 #[derive(Clone)]
 pub(super) struct Sentinels {
     each: Vec<Arc<Sentinel>>,
-    name: Arc<str>,
-    /// How to connect to the primary, wherever it is.
-    redis: ConnectionInfo,
+    primary: NamedPrimary,
     access: Access,
 }
 
@@ -44,13 +51,13 @@ struct Sentinel {
 }
 
 impl Sentinels {
-    pub(super) fn new(sentinels: Vec<ConnectionInfo>, name: &str, redis: ConnectionInfo) -> Self {
-        let sentinel = |info| Sentinel {
-            address: Address::new(info, Access::default()),
+    pub(super) fn new(primary: NamedPrimary, access: Access) -> Self {
+        let sentinel = |info: &ConnectionInfo| Sentinel {
+            address: Address::new(info.clone(), access.to_sentinels()),
             transport: Mutex::default(),
         };
-        let each = sentinels.into_iter().map(sentinel).map(Arc::new).collect();
-        Self { each, name: name.into(), redis, access: Access::default() }
+        let each = primary.sentinels.iter().map(sentinel).map(Arc::new).collect();
+        Self { each, primary, access }
     }
 }
 
@@ -64,7 +71,7 @@ impl Names for Sentinels {
         let (answer, mut answers) = mpsc::channel(all);
         for sentinel in &self.each {
             let sentinel = Arc::clone(sentinel);
-            let name = Arc::clone(&self.name);
+            let name = Arc::clone(&self.primary.name);
             let answer = answer.clone();
             // It goes on when a majority has been found: whether a Sentinel answers is known then, too.
             tokio::spawn(async move {
@@ -89,7 +96,7 @@ impl Names for Sentinels {
             }
         }
         all_said.sort();
-        let name = &self.name;
+        let name = &self.primary.name;
         let said = all_said.join("; ");
         let text =
             format!("{majority} of {all} sentinels have to name the same primary {name:?}: {said}");
@@ -97,33 +104,19 @@ impl Names for Sentinels {
     }
 
     fn dial(&self, server: &Server) -> Arc<dyn Connector> {
-        Arc::new(server.address(&self.redis, &self.access))
-    }
-
-    fn with(&self, access: &Access) -> Result<Option<Self>, SettingError> {
-        access.judge(&self.redis)?;
-        let sentinel = |it: &Arc<Sentinel>| Sentinel {
-            address: it.address.with_access(access.to_sentinels()),
-            transport: Mutex::default(),
-        };
-        let each = self.each.iter().map(sentinel).map(Arc::new).collect();
-        Ok(Some(Self { each, access: access.clone(), ..self.clone() }))
+        Arc::new(server.address(&self.primary.redis, &self.access))
     }
 }
 
 impl Sentinel {
     /// Asks which server is the primary of this name.
     async fn names(&self, name: &str) -> Result<Server, StoreError> {
-        let late = StoreError::late(CONNECT);
-        let named = timeout(CONNECT, self.ask(name)).await.unwrap_or(Err(late));
-        if named.is_err() {
-            self.keep(None);
-        }
-        named
+        timeout(CONNECT, self.ask(name)).await.unwrap_or_else(|_| Err(StoreError::late(CONNECT)))
     }
 
     async fn ask(&self, name: &str) -> Result<Server, StoreError> {
-        let kept = self.transport.lock().clone();
+        // One that does not answer is dropped.
+        let kept = self.transport.lock().take();
         let transport = match kept {
             Some(transport) => transport,
             None => self.address.connect().await.map_err(Trouble::from)?,
@@ -131,7 +124,7 @@ impl Sentinel {
         let mut get = cmd("SENTINEL");
         get.arg("GET-MASTER-ADDR-BY-NAME").arg(name);
         let reply = ask(&*transport, ASKED, get, CONNECT).await?;
-        self.keep(Some(transport));
+        *self.transport.lock() = Some(transport);
         if reply.is_nil() {
             let answer = format!("nothing: it knows no primary {name:?}");
             return Err(odd(ASKED, answer));
@@ -141,17 +134,13 @@ impl Sentinel {
         let no_port = |_| odd(ASKED, format!("the port {port}"));
         Ok(Server { host: host.text()?, port: u16::try_from(port).map_err(no_port)? })
     }
-
-    fn keep(&self, transport: Option<Arc<dyn Transport>>) {
-        *self.transport.lock() = transport;
-    }
 }
 
 impl fmt::Debug for Sentinels {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?} of the sentinels ", self.name)?;
+        write!(f, "{:?} of the sentinels ", self.primary.name)?;
         f.debug_list().entries(self.each.iter().map(|sentinel| &sentinel.address)).finish()?;
-        match self.redis.redis_settings().db() {
+        match self.primary.redis.redis_settings().db() {
             0 => Ok(()),
             database => write!(f, ", database {database}"),
         }

@@ -14,11 +14,10 @@ use percent_encoding::percent_decode_str;
 
 use super::cluster::Cluster;
 use super::endpoint::Endpoint;
-use super::named::{Named, Server};
-use super::sentinel::Sentinels;
+use super::named::Server;
+use super::sentinel::NamedPrimary;
 use crate::error::SettingError;
 use crate::store::link::access::Access;
-use crate::store::link::connector::Address;
 
 /// The parts of a URL, as they stand there.
 struct Parts<'a> {
@@ -33,10 +32,6 @@ type Parameters<'a> = BTreeMap<&'a str, &'a str>;
 
 impl Endpoint {
     /// Reads a URL.
-    ///
-    /// # Errors
-    ///
-    /// What is wrong with it.
     pub(crate) fn parse(url: &str) -> Result<Self, SettingError> {
         let url = url.trim();
         if !cfg!(feature = "tls") && (url.starts_with("rediss") || url.starts_with("valkeys")) {
@@ -86,7 +81,8 @@ impl<'a> Parts<'a> {
         let server = servers.pop().filter(|_| servers.is_empty());
         let server =
             server.ok_or("it names several hosts, and is no +sentinel:// and no +cluster://")?;
-        Ok(primary(self.info(server, self.account()?.set_db(database))?))
+        let info = self.info(server, self.account()?.set_db(database))?;
+        Ok(Endpoint::at(info, Access::default()))
     }
 
     fn socket(&self) -> Result<Endpoint, String> {
@@ -97,7 +93,7 @@ impl<'a> Parts<'a> {
         let account = account(given.get("user"), given.get("pass"))?;
         let path = PathBuf::from(format!("/{}", decoded(self.path)?));
         let account = account.set_db(database("", &given)?);
-        Ok(primary(info(ConnectionAddr::Unix(path), account)?))
+        Ok(Endpoint::at(info(ConnectionAddr::Unix(path), account)?, Access::default()))
     }
 
     fn sentinels(&self) -> Result<Endpoint, String> {
@@ -115,8 +111,8 @@ impl<'a> Parts<'a> {
         let sentinels = sentinels.map(|server| self.info(server, asked.clone()));
         let sentinels = sentinels.collect::<Result<_, _>>()?;
         let redis = self.any(self.account()?.set_db(database(number, &given)?))?;
-        let sentinels = Sentinels::new(sentinels, &decoded(name)?, redis);
-        Ok(Endpoint::Primary(Arc::new(Named::by(sentinels))))
+        let named = NamedPrimary { sentinels, name: decoded(name)?.into(), redis };
+        Ok(Endpoint::Sentinels(named, Access::default()))
     }
 
     fn cluster(&self) -> Result<Endpoint, String> {
@@ -214,10 +210,6 @@ fn database(path: &str, given: &Parameters<'_>) -> Result<i64, String> {
     };
     let number = number.parse::<u32>().ok().filter(|_| !number.starts_with('+'));
     number.map(i64::from).ok_or_else(|| "its database is no number".to_owned())
-}
-
-fn primary(info: ConnectionInfo) -> Endpoint {
-    Endpoint::Primary(Arc::new(Address::new(info, Access::default())))
 }
 
 fn info(address: ConnectionAddr, account: RedisConnectionInfo) -> Result<ConnectionInfo, String> {

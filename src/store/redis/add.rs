@@ -200,17 +200,16 @@ impl Shard {
         reply: Reply,
         taken: usize,
     ) -> Result<Added, StoreError> {
-        let mut fields = reply.array()?.into_iter();
+        let (outcome, fields) = reply.outcome()?;
         let odd = || odd(ADD.name(), "an unknown outcome");
-        let outcome = fields.next().ok_or_else(odd)?.text()?;
         match outcome.as_str() {
             "OK" => {
-                let last = fields.next().ok_or_else(odd)?.int()?;
+                let last = fields.first().ok_or_else(odd)?.int()?;
                 self.known.seen.note(&connection.identity.incarnation, last);
                 Ok(Added::Done(taken))
             }
             "STALE" => {
-                let fields = fields.collect::<Vec<_>>().try_into().map_err(|_| odd())?;
+                let fields = fields.try_into().map_err(|_| odd())?;
                 self.view.store(Some(Arc::new(View::read(fields)?)));
                 Ok(Added::Stale)
             }

@@ -4,13 +4,12 @@ use std::time::Duration;
 
 use tokio::time::sleep;
 
-use super::connection::Connection;
 use super::fleet::HOLDS;
 use super::shard::Shard;
 use crate::error::StoreError;
 use crate::mode::Mode;
 use crate::store::FleetChange;
-use crate::store::link::reply::{self, Reply};
+use crate::store::link::reply::odd;
 use crate::store::link::script::{Script, hex};
 use crate::store::link::session::Purpose;
 
@@ -36,45 +35,34 @@ impl Shard {
         how: Change,
     ) -> Result<(), StoreError> {
         let connection = self.connected(Purpose::Inserts, DEADLINE).await?;
-        let mut fields = self.ask_for(change, how, &connection).await?.into_iter();
-        let mut next = || fields.next().ok_or_else(|| odd("too few fields".to_owned()));
-        let outcome = next()?.text()?;
-        match outcome.as_str() {
-            "OK" if how == Change::Judge => Ok(()),
-            "OK" => {
-                let number = next()?.int()?;
-                self.known.fleet.changed(change, number);
+        let key_id = hex(connection.identity.digester.key_id());
+        let ([mode, number, after], incarnation) = arguments(change, self.number);
+        let [key_id, mode, number, after] =
+            [&key_id, &mode, &number, &after].map(|arg| arg.as_bytes());
+        let asked: &[u8] = if *change == FleetChange::Rebuild { b"1" } else { b"" };
+        let judge: &[u8] = if how == Change::Judge { b"1" } else { b"" };
+        let args = [key_id, mode, number, after, incarnation, asked, judge];
+        let keys = [self.known.keys.meta.as_str()];
+        let reply = connection.script(&CHANGE_FLEET, &keys, &args, DEADLINE).await?;
+        let (outcome, fields) = reply.outcome()?;
+        match (outcome.as_str(), fields.first()) {
+            ("OK", _) if how == Change::Judge => Ok(()),
+            ("OK", Some(number)) => {
+                self.known.fleet.changed(change, number.int()?);
                 if *change != FleetChange::Rebuild {
                     // No process acts on what it read before.
                     sleep(HOLDS).await;
                 }
                 Ok(())
             }
-            "OVERTAKEN" => Err(StoreError::overtaken()),
+            ("OVERTAKEN", _) => Err(StoreError::overtaken()),
             // The metadata were lost or made anew: the next connection joins them.
-            "KEY" => {
+            ("KEY", _) => {
                 self.withdraw(&connection);
                 Err(StoreError::changing())
             }
-            _ => Err(odd(outcome)),
+            _ => Err(odd(CHANGE_FLEET.name(), outcome)),
         }
-    }
-
-    async fn ask_for(
-        &self,
-        change: &FleetChange,
-        how: Change,
-        connection: &Connection,
-    ) -> Result<Vec<Reply>, StoreError> {
-        let key_id = hex(connection.identity.digester.key_id());
-        let ([mode, number, after], incarnation) = arguments(change, self.number);
-        let asked: &[u8] = if *change == FleetChange::Rebuild { b"1" } else { b"" };
-        let [key_id, mode, number, after] =
-            [&key_id, &mode, &number, &after].map(|arg| arg.as_bytes());
-        let judge: &[u8] = if how == Change::Judge { b"1" } else { b"" };
-        let args = [key_id, mode, number, after, incarnation, asked, judge];
-        let keys = [self.known.keys.meta.as_str()];
-        connection.script(&CHANGE_FLEET, &keys, &args, DEADLINE).await?.array()
     }
 }
 
@@ -93,10 +81,6 @@ fn arguments(change: &FleetChange, shard: usize) -> ([String; 3], &[u8]) {
     };
     let mode = Mode::Enforce.letter().to_string();
     ([mode, seen.mode_number.to_string(), after.now_us.to_string()], &seen.incarnation)
-}
-
-fn odd(answer: String) -> StoreError {
-    reply::odd(CHANGE_FLEET.name(), answer)
 }
 
 #[cfg(test)]

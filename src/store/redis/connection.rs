@@ -4,7 +4,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ::redis::Value;
+use ::redis::{Cmd, Value};
 
 use super::incarnation::identity::{Identities, Identity, JoinedAll};
 use crate::error::StoreError;
@@ -111,7 +111,8 @@ impl Connection {
         args: &[&[u8]],
         deadline: Duration,
     ) -> Result<Reply, StoreError> {
-        self.node.link.script(self.purpose, &self.on, script, keys, args, deadline).await
+        let send = |command: Cmd| self.ask(script.name(), command, deadline);
+        script.run(self.on.process.major, keys, args, send).await
     }
 }
 

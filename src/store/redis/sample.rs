@@ -76,10 +76,8 @@ impl Shards {
 
     /// The same for an id that was found although it was refused.
     pub(crate) async fn audit_copy_of(self: &Arc<Self>, id: &Id) {
-        let shard = self.of(id);
-        let live = shard.filter.load_full();
-        if let Some(made) = live.and_then(|live| shard.copies.lacks(&live, id, None)) {
-            self.audit_copy(shard, &made).await;
+        if let (Some(made), None) = self.copied(id) {
+            self.audit_copy(self.of(id), &made).await;
         }
     }
 

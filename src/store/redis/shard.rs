@@ -2,6 +2,7 @@
 
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use arc_swap::{ArcSwap, ArcSwapOption};
@@ -57,8 +58,8 @@ pub(crate) struct Shard {
     pub(crate) copies: Copies,
     /// Why the last look at the live filter found none to trust.
     doubt: Mutex<Doubt>,
-    /// The newest generation seen live, and in which incarnation.
-    newest: Mutex<(Vec<u8>, i64)>,
+    /// Whether a filter was ever seen live.
+    was_live: AtomicBool,
     /// What was last said of a live filter: to work out its rate of false positives takes up to 60 µs, of each of many shards.
     said: Mutex<Option<(Header, LiveFilter)>>,
 }
@@ -78,7 +79,7 @@ impl Shard {
             view: ArcSwapOption::empty(),
             copies: Copies::new(known.settings.copy_limit),
             doubt: Mutex::new(Doubt::Disconnected),
-            newest: Mutex::default(),
+            was_live: AtomicBool::new(false),
             said: Mutex::default(),
             known,
         }
@@ -215,12 +216,12 @@ impl Shard {
         let (view, _, Rebuilds { asked_us, .. }) =
             self.read_view_and_fleet(&connection, SURVEY, &[]).await?;
         let live = self.live_in(&view, &connection).and_then(|header| trusted(header, &connection));
-        let live = live.and_then(|header| {
-            self.adopt(&header, &connection.identity.incarnation).map(|_| header)
-        });
-        if let Err(doubt) = live {
-            self.note_doubt(doubt);
-            self.filter.store(None);
+        match &live {
+            Ok(header) => drop(self.adopt(header)),
+            Err(doubt) => {
+                self.note_doubt(*doubt);
+                self.filter.store(None);
+            }
         }
         // It answers nothing, and is as due as one that does.
         let live = match live {
@@ -238,26 +239,22 @@ impl Shard {
         Ok(Survey::new(live.map(|header| self.figures(header)), view.now_us, due_us))
     }
 
-    /// Has checks compute with a header, unless a newer one was seen live in the same incarnation. There
-    /// generations only grow: an older filter was put back by hand.
-    pub(crate) fn adopt(&self, header: &Header, incarnation: &[u8]) -> Result<Arc<Header>, Doubt> {
-        let mut newest = self.newest.lock();
-        let generation = header.generation.get();
-        if newest.0 == incarnation && newest.1 > generation {
-            return Err(Doubt::Suspect);
-        }
-        *newest = (incarnation.to_vec(), generation);
+    /// Has checks compute with a header.
+    pub(crate) fn adopt(&self, header: &Header) -> Arc<Header> {
+        self.was_live.store(true, Ordering::Relaxed);
         self.known.mismatches.compare_sizing(header);
         let header = Arc::new(*header);
         self.filter.store(Some(Arc::clone(&header)));
-        Ok(header)
+        header
     }
 
     /// Returns the live filter that a view shows on a connection, or why there is none.
     pub(crate) fn live_in(&self, view: &View, on: &Connection) -> Result<Header, Doubt> {
         view.live().map_err(|doubt| match doubt {
             // A process that starts after the filter was lost has the metadata's word that there was one.
-            Doubt::NoFilter if self.newest.lock().1.max(on.identity.newest) > 0 => Doubt::Gone,
+            Doubt::NoFilter if self.was_live.load(Ordering::Relaxed) || on.identity.newest > 0 => {
+                Doubt::Gone
+            }
             doubt => doubt,
         })
     }
@@ -283,10 +280,7 @@ impl Shard {
                 let trouble = unjoined.and_then(Result::err).or(broken);
                 let doubt = trouble.as_ref().map_or(Doubt::Disconnected, |trouble| trouble.doubt);
                 let trouble = trouble.map(|trouble| trouble.reason);
-                let live = Err(doubt);
-                let settling = None;
-                let record = None;
-                return Condition { live, shards: None, copy, settling, record, trouble };
+                return Condition { copy, ..Condition::of(Err(doubt), trouble) };
             }
         };
         let doubt = *self.doubt.lock();
@@ -303,7 +297,7 @@ impl Shard {
         let settling = fleet.settling.map(|settling| settling.rest());
         let record = fleet.record.filter(|_| fleet.holds());
         let live = live.map(|header| self.figures(header));
-        Condition { live, shards: None, copy, settling, record, trouble }
+        Condition { copy, settling, record, ..Condition::of(live, trouble) }
     }
 
     /// Whether an absence that a connection reports may be believed. It may not if Redis may evict the
@@ -341,21 +335,11 @@ impl From<Header> for LiveFilter {
 /// Returns the header if the filter was verified on this connection's Redis process, with our secret key.
 pub(crate) fn trusted(header: Header, connection: &Connection) -> Result<Header, Doubt> {
     let identity = &connection.identity;
-    trusted_by(header, identity.digester.key_id(), connection.on.process.run, identity.newest)
-}
-
-/// The same by the key's id, the process, and the last generation that is known to have gone live.
-pub(super) fn trusted_by(
-    header: Header,
-    key_id: u32,
-    run: u32,
-    newest: i64,
-) -> Result<Header, Doubt> {
-    if header.key_id != key_id {
+    if header.key_id != identity.digester.key_id() {
         return Err(Doubt::OtherKey);
     }
     // A filter older than the one that was live when the connection joined has been put back by hand.
-    if header.run != run || header.generation.get() < newest {
+    if header.run != connection.on.process.run || header.generation.get() < identity.newest {
         return Err(Doubt::Suspect);
     }
     Ok(header)

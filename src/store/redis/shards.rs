@@ -198,8 +198,7 @@ impl Shards {
         if self.all.len() == 1 || before_us == i64::MAX {
             return Ok(self.all.to_vec());
         }
-        let surveys = join_all(self.all.iter().map(|shard| shard.survey())).await;
-        *self.surveys.lock() = surveys.iter().map(|survey| survey.as_ref().ok().cloned()).collect();
+        let surveys = self.survey_each(|_, _| true).await;
         let mut due = Vec::new();
         let mut failure = None;
         for (shard, survey) in self.all.iter().zip(surveys) {
@@ -217,28 +216,29 @@ impl Shards {
     /// Fails where none of them can say.
     pub(crate) async fn survey(&self) -> Result<Survey, StoreError> {
         let turn = self.turn.fetch_add(1, Ordering::Relaxed);
-        let is_due = |number| is_turn_of(number, self.all.len(), turn);
+        let surveys = self.survey_each(|known, number| {
+            known.live.is_err() || is_turn_of(number, self.all.len(), turn)
+        });
+        let with = |one, other| match (one, other) {
+            (Ok(one), Ok(other)) => Ok(Survey::with(one, other)),
+            (one, other) => one.or(other),
+        };
+        surveys.await.into_iter().reduce(with).expect("there is a shard")
+    }
+
+    /// Returns how each shard stands. One of which that is known is asked where it is due.
+    async fn survey_each(
+        &self,
+        is_due: impl Fn(&Survey, usize) -> bool,
+    ) -> Vec<Result<Survey, StoreError>> {
         let known = self.surveys.lock().clone();
         let asked = self.all.iter().zip(known).map(async |(shard, known)| match known {
-            Some(known) if known.live.is_ok() && !is_due(shard.number) => Ok(known),
+            Some(known) if !is_due(&known, shard.number) => Ok(known),
             _ => shard.survey().await,
         });
         let surveys = join_all(asked).await;
-        *self.surveys.lock() = surveys.iter().map(|survey| survey.as_ref().ok().cloned()).collect();
-        let mut folded = None;
-        let mut failure = None;
-        for survey in surveys {
-            match survey {
-                Ok(survey) => {
-                    folded = Some(match folded.take() {
-                        Some(all) => Survey::with(all, survey),
-                        None => survey,
-                    });
-                }
-                Err(error) => failure = Some(error),
-            }
-        }
-        folded.ok_or_else(|| failure.unwrap_or_else(StoreError::changing))
+        *self.surveys.lock() = surveys.iter().map(|survey| survey.as_ref().ok().copied()).collect();
+        surveys
     }
 
     /// Looks each second at the shards that are not known to be live, and at another one, for as long as it is polled: requests

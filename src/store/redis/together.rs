@@ -113,14 +113,8 @@ mod tests {
 
     #[test]
     fn each_node_that_does_not_answer_is_named_once() {
-        let shard = |trouble: &str| Condition {
-            live: Err(Doubt::Disconnected),
-            shards: None,
-            copy: None,
-            settling: None,
-            record: None,
-            trouble: Some(trouble.to_owned()),
-        };
+        let shard =
+            |trouble: &str| Condition::of(Err(Doubt::Disconnected), Some(trouble.to_owned()));
         let others = ["b: gone", "a: gone", "b: gone"].map(shard);
         let trouble = Condition::of_shards(shard("a: gone"), others.into_iter()).trouble;
         assert_eq!(trouble.as_deref(), Some("a: gone; b: gone"));

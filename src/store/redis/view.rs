@@ -66,7 +66,7 @@ impl View {
         Ok(Self {
             live: Seen::new(&kind.text()?, head.bytes()?, len.count()?),
             next: Seen::new(&next_kind.text()?, next_head.bytes()?, next_len.count()?),
-            now_us: seconds.int()?.saturating_mul(1_000_000).saturating_add(micros.int()?),
+            now_us: Reply::time(&seconds, &micros)?,
         })
     }
 

@@ -59,10 +59,7 @@ impl Scan {
     }
 
     /// Puts the rest in. Returns what the source gave to each shard that was wanted, in their order; nothing once that was done.
-    ///
-    /// # Errors
-    ///
-    /// [`Refusal::LOST`](crate::Refusal::LOST): the thread that filled the filters ended early, as when the runtime ends.
+    /// Fails if the thread that filled the filters ended early, as when the runtime ends.
     pub(crate) async fn end(&mut self) -> Result<Vec<Filled>, StoreError> {
         let Some(mut filling) = self.under_way.take() else { return Ok(Vec::new()) };
         let filled = filling.finish().await.ok_or_else(lost)?;

@@ -134,7 +134,7 @@ pub(crate) const BUGS: &[Bug] = &[
         source(ANSWER, "self.trailer_number == header.generation.trailer_number()", "true"),
     ]),
     bug("another Redis process trusted", &[Forgetful], &[
-        source("store/redis/shard.rs", "header.run != run", "false"),
+        source("store/redis/shard.rs", "header.run != connection.on.process.run", "false"),
         script("join.lua", "if is_filter and is_other or is_live and stamp ~= meta.last then", "if false then"),
         script("join.lua", "    raise('live', micros)\n", ""),
         script("add.lua", "if is_whole(head, len, LIVE) and redis.call('GETRANGE', KEYS[3], 64, 71) ~= stamp(before) then", "if false then"),
@@ -287,25 +287,25 @@ pub(crate) const BUGS: &[Bug] = &[
             asked.sort_unstable_by_key(|asked| *asked.digest.as_bytes());
         }
         asked.dedup_by(|one, kept| {\n"),
-        source(BATCH, "*digest != check.asked.digest", "false"),
-        raw(BATCH, "        check.answer.send(answer).ok();\n", "        check.answer.send(answer).ok();
-        if SEEDED {
-            said.next();
-        }\n"),
+        source(BATCH, "asked.digest != check.asked.digest", "false"),
+        raw(BATCH, "            check.answer.send(answer).ok();\n", "            check.answer.send(answer).ok();
+            if SEEDED {
+                said.next();
+            }\n"),
     ]),
     bug("a batch's answers out of step after an id that is there twice", ANY, &[
-        source(BATCH, "*digest != check.asked.digest", "false"),
-        raw(BATCH, "        check.answer.send(answer).ok();\n", "        check.answer.send(answer).ok();
-        if SEEDED {
-            said.next();
-        }\n"),
+        source(BATCH, "asked.digest != check.asked.digest", "false"),
+        raw(BATCH, "            check.answer.send(answer).ok();\n", "            check.answer.send(answer).ok();
+            if SEEDED {
+                said.next();
+            }\n"),
     ]),
     bug("ids of a batch told apart by a part of their digests", ANY, &[
         raw(BATCH, "        asked.dedup_by(|one, kept| {\n", "        if SEEDED {
             asked.dedup_by_key(|asked| asked.digest.as_bytes()[0]);
         }
         asked.dedup_by(|one, kept| {\n"),
-        source(BATCH, "*digest != check.asked.digest", "digest.as_bytes()[0] != check.asked.digest.as_bytes()[0]"),
+        source(BATCH, "asked.digest != check.asked.digest", "asked.digest.as_bytes()[0] != check.asked.digest.as_bytes()[0]"),
     ]),
     bug("a batch's nulls out of step with its ids", ANY, &[raw(ANSWER, "    let mut nulls = nulls.into_iter();\n", "    let mut nulls = nulls;
     if SEEDED {
@@ -314,10 +314,10 @@ pub(crate) const BUGS: &[Bug] = &[
     }
     let mut nulls = nulls.into_iter();\n")]),
     bug("a null's scope lost where ids of a batch are the same", ANY, &[
-        raw(BATCH, "    let mut said = found.of(asked).peekable();\n", "    let checks: Vec<PendingCheck> = checks.collect();
-    let widened = SEEDED && asked.len() < checks.len();
-    let mut said = found.of(asked).peekable();\n"),
-        raw(BATCH, "                // The asker adds when.\n", "                let scope = if widened { Scope::Everyone } else { scope };\n"),
+        raw(BATCH, "        let mut said = self.asked.iter().zip(found).peekable();\n", "        let checks: Vec<PendingCheck> = checks.collect();
+        let widened = SEEDED && self.asked.len() < checks.len();
+        let mut said = self.asked.iter().zip(found).peekable();\n"),
+        raw(BATCH, "                    Ok(*lookup)\n", "                    Ok(Lookup { scope: if widened { Scope::Everyone } else { lookup.scope }, ..*lookup })\n"),
     ]),
     bug("an answer given to checks that came after it was asked for", ANY, &[
         raw(NODE, "            None => queue.enter(check)", "            None if SEEDED => {
@@ -338,14 +338,13 @@ pub(crate) fn take_late<P: 'static>(asks: impl Fn(&P) -> bool) -> Vec<P> {
 }
 
 /// Starts the tasks of a node:"),
-        raw(BATCH, "        let fenced = give(checks", "        let mut checks: Vec<PendingCheck> = checks.collect();
+        raw(BATCH, "        // How many a fence has answered, and an id of theirs.\n", "        let mut checks: Vec<PendingCheck> = checks.into_iter().collect();
         if SEEDED {
             let is_late = |check: &PendingCheck| self.asked.iter().any(|asked| asked.digest == check.asked.digest);
             checks.extend(crate::store::link::node::take_late(is_late));
             checks.sort_unstable_by_key(|check| *check.asked.digest.as_bytes());
         }
-        let checks = checks.into_iter();
-        let fenced = give(checks"),
+        // How many a fence has answered, and an id of theirs.\n"),
     ]),
     bug("an id looked for where it was in the filter before", ANY, &[
         raw(BATCH, "    /// How many wait for the answers.\n", "    /// Where the question before looked.
@@ -574,8 +573,8 @@ pub(crate) fn take_late<P: 'static>(asks: impl Fn(&P) -> bool) -> Vec<P> {
             let first = parts.first().map_or(Ok(()), |part| part.believed);
             parts.iter_mut().for_each(|part| part.believed = first);
         }\n"),
-        raw(BATCH, "        let present = found.digests", "        let believes = if SEEDED { self.believed } else { believes };
-        let present = found.digests"),
+        raw(BATCH, "        // How many a fence has answered, and an id of theirs.\n", "        let believes = if SEEDED { self.believed } else { believes };
+        // How many a fence has answered, and an id of theirs.\n"),
     ]),
     bug("own inserts repeated to the first shard only", &[Forgetful, Evicting], &[raw("store/redis/incarnation/replay.rs", "        // An add that is acknowledged after this was sent to this connection, or is repeated.\n", "        if SEEDED && self.number > 0 {
             return Ok(());

@@ -52,14 +52,6 @@ pub(crate) struct Inquiry<'a> {
     pub(crate) since: Option<i64>,
 }
 
-impl<'a> Inquiry<'a> {
-    /// Asks for no id.
-    pub(crate) fn of(header: &'a Header, connection: &'a Connection, keys: &'a Keys) -> Self {
-        let incarnation = &connection.identity.incarnation;
-        Self { keys, header, incarnation, digests: &[], positions: &[], since: None }
-    }
-}
-
 /// What Redis said of one filter.
 pub(crate) struct BatchReply {
     pub(crate) head: Head,

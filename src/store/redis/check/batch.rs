@@ -11,7 +11,7 @@ use super::answer::{
     self, BYTES_A_FILTER, BYTES_A_PAGE, BYTES_AN_ID, BatchReply, FEW, Head, Inquiry, commands,
 };
 use crate::error::StoreError;
-use crate::filter::{Generation, Header, Membership, Position};
+use crate::filter::{Header, Membership, Position};
 use crate::id::Digest;
 use crate::nulls::scope::Scope;
 use crate::refusal::Refusal;
@@ -27,9 +27,6 @@ use crate::store::redis::shard::Shard;
 use crate::store::redis::shards::Shards;
 use crate::store::{Lookup, NullClaim};
 use crate::verdict::{Doubt, Proof, Verdict};
-
-/// A connection that finds a filter of another secret key enrols again, this often at most.
-const RE_ENROL: Duration = Duration::from_secs(1);
 
 /// A check that waits in the queue, and then in a batch.
 type PendingCheck = queue::PendingCheck<Identities, Asked, Lookup>;
@@ -49,8 +46,10 @@ pub(super) struct Part<'a> {
     question: Option<Question>,
     /// Whether another filter answered than the one that was asked, or a fence proved nothing.
     is_open: bool,
-    /// What there is to say, so far.
-    answer: Result<Found, Doubt>,
+    /// Whether a fence has brought a copy up to the last insert.
+    pub(super) is_proven: bool,
+    /// What there is to say of each id, so far, and whether a fence has said it.
+    answer: Result<SmallVec<[(Lookup, bool); FEW]>, Doubt>,
 }
 
 /// What is asked of a shard's filter.
@@ -64,19 +63,6 @@ struct Question {
     /// The number of the last insert that was known before.
     known: i64,
 }
-
-/// What a shard's filter says.
-struct Found {
-    header: Arc<Header>,
-    /// Of the digests that were asked for one by one.
-    digests: SmallVec<[Digest; FEW]>,
-    verdicts: SmallVec<[(Verdict, Scope); FEW]>,
-    /// What the others are looked up in.
-    proven: Option<Arc<FilterCopy>>,
-}
-
-/// What there is to say of an id, and under which filter.
-type Said = (Verdict, Scope, Option<Generation>);
 
 impl Checks for Shards {
     type Identity = Identities;
@@ -130,16 +116,16 @@ impl<'a> Part<'a> {
             is_one
         });
         let callers = checks.len();
-        let (question, answer) = (None, Err(Doubt::Timeout));
         let mut part = Self {
             shard,
             connection,
             asked,
             callers,
             believed: Ok(()),
-            question,
+            question: None,
             is_open: false,
-            answer,
+            is_proven: false,
+            answer: Err(Doubt::Timeout),
         };
         part.believed = part.believes();
         part
@@ -154,8 +140,10 @@ impl<'a> Part<'a> {
     /// Looks at Redis which filter is live, and puts the question to it.
     async fn look(&mut self, deadline: Duration) {
         let Ok(connection) = &self.connection else { return };
-        match self.shard.look(connection, deadline).await {
-            Ok(header) => self.put(header, None),
+        let view = self.shard.read_view(connection, deadline).await;
+        let live = view.map_err(|error| error.doubt());
+        match live.and_then(|view| self.shard.live_in(&view, connection)) {
+            Ok(header) => self.put(self.shard.adopt(&header), None),
             Err(doubt) => self.answer = Err(doubt),
         }
     }
@@ -212,7 +200,11 @@ impl<'a> Part<'a> {
         let Some(question) = self.question.take() else { return };
         let Question { header, digests, fence, known, .. } = question;
         let is_replaced = matches!(said, Err(Doubt::Suspect));
-        let said = self.judge(&header, known, said);
+        let connection = self.connection.as_ref().map_err(|doubt| *doubt);
+        let said = connection.and_then(|connection| {
+            let head = said.as_ref().map_err(|doubt| *doubt).map(|said| said.head);
+            self.shard.judge(&header, known, head, connection).and(said)
+        });
         let proven = fence.and_then(|(copy, since)| {
             let takes = |said: &BatchReply| {
                 self.believes().is_ok() && copy.takes(&said.page, said.head, since)
@@ -221,32 +213,51 @@ impl<'a> Part<'a> {
             copy.falls_behind(!is_proven);
             is_proven.then_some(copy)
         });
+        self.is_proven = proven.is_some();
         let is_unproven = proven.is_none() && digests.len() < self.asked.len();
         self.is_open = is_replaced || is_unproven && said.is_ok();
-        self.answer = said.map(|said| {
-            let verdicts = said.verdicts;
-            Found { header, digests, verdicts, proven }
-        });
+        self.answer =
+            said.map(|said| self.found(&header, &digests, &said.verdicts, proven.as_deref()));
     }
 
-    fn judge(
+    /// Returns what there is to say of each id: by itself, or by what a copy lacks or holds that a fence has brought up.
+    fn found(
         &self,
-        header: &Arc<Header>,
-        known: i64,
-        said: Result<BatchReply, Doubt>,
-    ) -> Result<BatchReply, Doubt> {
-        let connection = self.connection.as_ref().map_err(|doubt| *doubt)?;
-        let vouched = said.as_ref().map_err(|doubt| *doubt).map(|reply| reply.head);
-        self.shard.judge(header, known, vouched, connection)?;
-        said
+        header: &Header,
+        digests: &[Digest],
+        verdicts: &[(Verdict, Scope)],
+        proven: Option<&FilterCopy>,
+    ) -> SmallVec<[(Lookup, bool); FEW]> {
+        let mut by_id = digests.iter().zip(verdicts).peekable();
+        let present = by_id.clone().filter(|(_, (verdict, _))| *verdict == Verdict::Present);
+        let is_of = |copy: &Header| copy.is_same_build(header);
+        self.shard.copies.hold(is_of, present.map(|(digest, _)| digest));
+        let found = |verdict, scope, generation| Lookup {
+            verdict,
+            scope,
+            // The asker adds when.
+            claim: NullClaim { asked_us: 0, generation },
+        };
+        let of = |asked: &Asked| {
+            if let Some((_, (verdict, scope))) = by_id.next_if(|(of, _)| **of == asked.digest) {
+                return (found(*verdict, *scope, Some(header.generation)), false);
+            }
+            let by_fence = match proven.map(|copy| copy.lookup(&asked.digest)) {
+                Some(Membership::Never) => {
+                    let absent = Verdict::Absent(Proof::Filter);
+                    found(absent, Scope::Everyone, Some(header.generation))
+                }
+                // It teaches no null.
+                Some(Membership::Possible) => found(Verdict::Present, Scope::Everyone, None),
+                None => Lookup::unknown(Doubt::Timeout),
+            };
+            (by_fence, true)
+        };
+        self.asked.iter().map(of).collect()
     }
 
-    /// Whether a fence has brought a copy up to the last insert.
-    pub(super) fn is_proven(&self) -> bool {
-        self.answer.as_ref().is_ok_and(|found| found.proven.is_some())
-    }
-
-    /// Tells each check what was found of its digest. Absence is only said where it was believed before, and is now.
+    /// Tells each check what was found of its digest, in whose order both are. Absence is only said where it was believed before,
+    /// and is now.
     fn tell(&self, checks: impl Iterator<Item = PendingCheck>) {
         let found = match &self.answer {
             Ok(_) if self.is_open => return refuse(checks, Doubt::Timeout),
@@ -259,34 +270,28 @@ impl<'a> Part<'a> {
             }
         };
         let believes = self.believed.and_then(|()| self.believes());
-        let present = found.digests.iter().zip(&found.verdicts);
-        let present = present.filter(|(_, (verdict, _))| *verdict == Verdict::Present);
-        let is_of = |copy: &Header| copy.is_same_build(&found.header);
-        self.shard.copies.hold(is_of, present.map(|(digest, _)| digest));
-        let fenced = give(checks, &self.asked, found, believes);
-        if let (Some(fenced), Ok(connection)) = (fenced, &self.connection) {
-            let (ids, sample) = fenced;
+        let mut said = self.asked.iter().zip(found).peekable();
+        // How many a fence has answered, and an id of theirs.
+        let mut fenced = None;
+        for check in checks {
+            while said.next_if(|(asked, _)| asked.digest != check.asked.digest).is_some() {}
+            let answer = match (said.peek(), believes) {
+                (Some((_, (Lookup { verdict: Verdict::Absent(_), .. }, _))), Err(doubt)) => {
+                    Err(doubt)
+                }
+                (Some((asked, (lookup, by_fence))), _) => {
+                    if *by_fence {
+                        fenced = Some((fenced.map_or(0, |(ids, _)| ids) + 1, asked.digest));
+                    }
+                    Ok(*lookup)
+                }
+                (None, _) => Err(Doubt::Refused(Refusal::ODD)),
+            };
+            check.answer.send(answer).ok();
+        }
+        if let (Some((ids, sample)), Ok(connection)) = (fenced, &self.connection) {
             self.shard.copies.answered(ids, connection.identity.digester.keyed(sample));
         }
-    }
-}
-
-impl Found {
-    /// What there is to say of each of these ids, in their order.
-    fn of<'a>(&'a self, asked: &'a [Asked]) -> impl Iterator<Item = (Digest, Said, bool)> + 'a {
-        let generation = Some(self.header.generation);
-        let mut by_id = self.digests.iter().zip(&self.verdicts).peekable();
-        asked.iter().filter_map(move |Asked { digest, .. }| {
-            if let Some((_, (verdict, scope))) = by_id.next_if(|(of, _)| *of == digest) {
-                return Some((*digest, (*verdict, *scope, generation), false));
-            }
-            let said = match self.proven.as_ref()?.lookup(digest) {
-                Membership::Never => (Verdict::Absent(Proof::Filter), generation),
-                // It teaches no null.
-                Membership::Possible => (Verdict::Present, None),
-            };
-            Some((*digest, (said.0, Scope::Everyone, said.1), true))
-        })
     }
 }
 
@@ -300,15 +305,16 @@ impl Shard {
         connection: &Connection,
     ) -> Result<(), Doubt> {
         let vouched = said.and_then(|head| head.vouches_for(header, connection));
-        if let Err(Doubt::Suspect | Doubt::Disproved | Doubt::DisprovedTwice | Doubt::Damaged) =
-            vouched
+        if let Err(
+            Doubt::Suspect
+            | Doubt::Disproved
+            | Doubt::DisprovedTwice
+            | Doubt::Damaged
+            | Doubt::OtherKey,
+        ) = vouched
         {
             // The header this process knows says otherwise: it is not to be shown any more.
             self.forget(header);
-        }
-        if vouched == Err(Doubt::OtherKey) && connection.on.age() > RE_ENROL {
-            // The metadata may have been made anew since: join it again.
-            self.withdraw(connection);
         }
         vouched?;
         let head = said?;
@@ -319,13 +325,6 @@ impl Shard {
         }
         self.known.seen.note(&connection.identity.incarnation, head.stamp);
         Ok(())
-    }
-
-    /// Reads the live header and keeps it, if it is one.
-    async fn look(&self, live: &Connection, deadline: Duration) -> Result<Arc<Header>, Doubt> {
-        let view = self.read_view(live, deadline).await;
-        let header = self.live_in(&view.map_err(|error| error.doubt())?, live)?;
-        self.adopt(&header, &live.identity.incarnation)
     }
 }
 
@@ -380,181 +379,28 @@ pub(super) async fn ask(parts: &mut [Part<'_>], at_once: usize, deadline: Durati
     }
 }
 
-/// What Redis said to each part that asks.
-type Replied = SmallVec<[Result<BatchReply, Doubt>; 1]>;
-
-/// Sends what was put, and reads the replies.
+/// Sends what was put, and reads what Redis says to each part that asks.
 async fn send(
     parts: &[Part<'_>],
     connection: &Connection,
     at_once: usize,
     deadline: Duration,
-) -> Result<Replied, StoreError> {
+) -> Result<SmallVec<[Result<BatchReply, Doubt>; 1]>, StoreError> {
     let inquiries: SmallVec<[Inquiry<'_>; 1]> = parts.iter().filter_map(Part::inquiry).collect();
     let callers = parts.iter().filter(|part| part.question.is_some()).map(|part| part.callers);
     let bytes = inquiries.iter().map(|of| of.digests.len() * BYTES_AN_ID + BYTES_A_FILTER);
     let mut packed = Packed::with_capacity(bytes.sum());
     inquiries.chunks(at_once).for_each(|inquiries| commands(&mut packed, inquiries));
-    let (callers, fences) =
-        (callers.sum::<usize>().max(1), inquiries.iter().filter(|of| of.since.is_some()));
-    let packed = match fences.count() {
-        0 => packed,
-        fences => packed.for_long_replies(fences * BYTES_A_PAGE),
-    };
+    let fences = inquiries.iter().filter(|of| of.since.is_some()).count();
+    let packed = packed.for_long_replies(fences * BYTES_A_PAGE);
+    let callers = callers.sum::<usize>().max(1);
     let mut replies = connection.send(callers, packed, deadline).await?.into_iter();
-    let mut said = Replied::new();
+    let mut said = SmallVec::new();
     for inquiries in inquiries.chunks(at_once) {
         said.extend(answer::read(&mut replies, inquiries)?);
     }
     Ok(said)
 }
 
-/// Tells each check what was found of its digest, in whose order both are. Absence is only said where it is believed. Returns how many
-/// a fence has answered, and an id of theirs.
-fn give(
-    checks: impl Iterator<Item = PendingCheck>,
-    asked: &[Asked],
-    found: &Found,
-    believes: Result<(), Doubt>,
-) -> Option<(u64, Digest)> {
-    let mut said = found.of(asked).peekable();
-    let mut fenced = None;
-    for check in checks {
-        while said.next_if(|(digest, ..)| *digest != check.asked.digest).is_some() {}
-        let answer = match (said.peek(), believes) {
-            (Some((_, (Verdict::Absent(_), ..), _)), Err(doubt)) => Err(doubt),
-            (Some(&(digest, (verdict, scope, generation), by_fence)), _) => {
-                if by_fence {
-                    fenced = Some((fenced.map_or(0, |(ids, _)| ids) + 1, digest));
-                }
-                // The asker adds when.
-                Ok(Lookup { verdict, scope, claim: NullClaim { asked_us: 0, generation } })
-            }
-            (None, _) => Err(Doubt::Refused(Refusal::ODD)),
-        };
-        check.answer.send(answer).ok();
-    }
-    fenced
-}
-
 #[cfg(test)]
-mod tests {
-    use parking_lot::Mutex;
-
-    use ::redis::{RedisResult, Value};
-    use tokio::sync::oneshot;
-    use tokio::time::Instant;
-
-    use super::*;
-    use crate::filter::Generation;
-    use crate::id::Id;
-    use crate::settings::Settings;
-    use crate::store::BoxFuture;
-    use crate::store::link::connector::Connector;
-    use crate::store::link::node;
-    use crate::store::link::transport::Transport;
-    use crate::store::map::endpoint::Endpoint;
-    use crate::store::redis::connection::tests::joined;
-    use crate::store::redis::copy::tests::copy_of;
-
-    /// A Redis that takes down how long each request is, in commands, and never answers.
-    #[derive(Debug, Default)]
-    struct Silent(Mutex<Vec<usize>>);
-
-    impl Transport for Silent {
-        fn send(&self, packed: Packed) -> BoxFuture<'_, RedisResult<Vec<Value>>> {
-            self.0.lock().push(packed.commands);
-            Box::pin(std::future::pending())
-        }
-    }
-
-    #[derive(Debug)]
-    struct NoConnector;
-
-    impl Connector for NoConnector {
-        fn connect(&self) -> BoxFuture<'_, RedisResult<Arc<dyn Transport>>> {
-            Box::pin(std::future::pending())
-        }
-    }
-
-    struct Batch {
-        shards: Shards,
-        redis: Arc<Silent>,
-        live: Connection,
-    }
-
-    impl Batch {
-        /// A store that knows a live filter.
-        fn new() -> Self {
-            let settings = Settings::new("users".into());
-            let shards = Shards::new(&settings, &Endpoint::Primary(Arc::new(NoConnector)));
-            let redis = Arc::new(Silent::default());
-            let live = joined(Arc::clone(&redis) as Arc<dyn Transport>, 1, b"first", 0);
-            shards.groups.first.node.link.put_into_use(&live.on);
-            let generation = Generation::new(1).unwrap();
-            let header = Header::new(generation, 1, &settings.sizing, 1);
-            shards.all[0].filter.store(Some(Arc::new(header)));
-            Self { shards, redis, live }
-        }
-
-        /// Asks for these digests; returns how many commands each request had.
-        async fn ask(&self, asked: &[(u8, &Connection)]) -> Vec<usize> {
-            let check = |&(byte, live): &(u8, &Connection)| PendingCheck {
-                live: Arc::clone(&live.on),
-                asked: Asked { digest: Digest::from_bytes([byte; 16]), by_copy: true },
-                answer: oneshot::channel().0,
-            };
-            let mut checks = asked.iter().map(check).collect();
-            let shards = &self.shards;
-            node::answer(shards, &shards.groups.first.node, &mut checks).await;
-            assert!(checks.is_empty(), "each is answered");
-            std::mem::take(&mut *self.redis.0.lock())
-        }
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn equal_ids_are_sent_once() {
-        let batch = Batch::new();
-        let live = &batch.live;
-        // Two blocks, their nulls, the metadata and the header.
-        assert_eq!(batch.ask(&[(2, live), (1, live), (2, live), (1, live)]).await, [5]);
-        assert_eq!(batch.ask(&[(2, live), (2, live)]).await, [4]);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn one_fence_answers_for_all_that_the_copy_lacks() {
-        let batch = Batch::new();
-        let (live, shard) = (&batch.live, &batch.shards.all[0]);
-        let copy = copy_of(*shard.filter.load_full().unwrap(), &live.identity.digester, 10);
-        copy.hold([Digest::from_bytes([3; 16])].iter());
-        shard.copies.put(Arc::clone(&copy));
-        // What was inserted since, the metadata and the header.
-        assert_eq!(batch.ask(&[(1, live), (2, live)]).await, [3]);
-        // And the block and the null of what the copy holds.
-        assert_eq!(batch.ask(&[(1, live), (3, live)]).await, [5]);
-        assert_eq!(batch.ask(&[(3, live)]).await, [4]);
-        copy.falls_behind(true);
-        assert_eq!(batch.ask(&[(1, live), (2, live)]).await, [5]);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn who_waits_for_a_batch_that_nobody_sends_is_told_in_time() {
-        let Batch { shards, live, .. } = Batch::new();
-        let header = *shards.all[0].filter.load_full().unwrap();
-        shards.all[0].copies.put(copy_of(header, &live.identity.digester, 10));
-        let ids = [1, 2].map(|n| Id::display(&n).unwrap());
-        let (shards, begun) = (Arc::new(shards), Instant::now());
-        let lookups = shards.check(&ids.each_ref().map(|id| (id, None)), begun).answer().await;
-        let late = |lookup: &Lookup| lookup.verdict == Verdict::Unknown(Doubt::Timeout);
-        assert!(lookups.len() == 2 && lookups.iter().all(late), "{lookups:?}");
-        assert!(begun.elapsed() <= shards.check_deadline + Duration::from_millis(1));
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn checks_of_another_connection_are_not_sent() {
-        let batch = Batch::new();
-        let other = joined(Arc::clone(&batch.redis) as Arc<dyn Transport>, 1, b"first", 0);
-        assert_eq!(batch.ask(&[(1, &other), (2, &batch.live)]).await, [4]);
-        assert_eq!(batch.ask(&[(1, &other), (2, &other)]).await, [0; 0]);
-    }
-}
+mod tests;

@@ -46,7 +46,7 @@ impl Shard {
         part.put(live, Some(Arc::clone(copy)));
         let mut parts = [part];
         timeout(deadline, ask(&mut parts, 1, deadline)).await.ok();
-        let is_proven = parts[0].is_proven();
+        let is_proven = parts[0].is_proven;
         copy.falls_behind(!is_proven);
         is_proven
     }

@@ -13,6 +13,7 @@ use crate::error::StoreError;
 use crate::filter::Header;
 use crate::filter::lengths::{BLOCK_LEN, FRONT_LEN};
 use crate::random;
+use crate::refusal::Refusal;
 use crate::store::link::resp::Packed;
 use crate::store::link::session::Purpose;
 use crate::store::redis::check::answer::{Head, Inquiry};
@@ -36,19 +37,6 @@ const REST: u32 = 4;
 const SPREAD: (Duration, Duration) = (Duration::from_secs(3), Duration::from_secs(5 * 60));
 const SPREAD_PARTS: u32 = 10;
 
-/// Why a filter was not copied.
-#[derive(Debug, thiserror::Error)]
-enum NotCopied {
-    #[error(transparent)]
-    Store(#[from] StoreError),
-    #[error("the filter was replaced, or is not live")]
-    Replaced,
-    #[error(
-        "{needed} bytes are more than copy_limit, {limit}, or than other copies of this process leave of it"
-    )]
-    NoRoom { needed: u64, limit: u64 },
-}
-
 impl Shard {
     /// Keeps a copy of the live filter, for as long as it is polled.
     pub(crate) async fn keep_copy(self: Arc<Self>) {
@@ -71,7 +59,7 @@ impl Shard {
             // Another may have gone live meanwhile.
             let Some(header) = self.filter.load_full() else { continue };
             if let Err(error) = self.load_copy(&header).await
-                && !matches!(error, NotCopied::Replaced)
+                && !error.is(Refusal::LOST)
                 && told.replace(header.generation) != Some(header.generation)
             {
                 tracing::warn!(
@@ -84,7 +72,7 @@ impl Shard {
     }
 
     /// Reads the filter with this header, if it is live before and after.
-    async fn load_copy(&self, header: &Header) -> Result<(), NotCopied> {
+    async fn load_copy(&self, header: &Header) -> Result<(), StoreError> {
         let room = self.copies.room(header.string_len())?;
         let connection = self.connected(Purpose::Rebuilds, DEADLINE).await?;
         let read = Instant::now();
@@ -94,7 +82,7 @@ impl Shard {
             let begun = Instant::now();
             let blocks = from..header.geometry.blocks.min(from + BLOCKS);
             let piece = self.read_blocks(&connection, &blocks).await?;
-            filter.read_blocks(blocks, &piece).ok_or(NotCopied::Replaced)?;
+            filter.read_blocks(blocks, &piece).ok_or_else(replaced)?;
             let paced = Duration::from_secs_f64(piece.len() as f64 / PACE);
             sleep(paced.max(begun.elapsed() * REST)).await;
         }
@@ -110,29 +98,36 @@ impl Shard {
     }
 
     /// Fails unless the filter with this header is live, and holds all that was inserted.
-    async fn is_live(&self, header: &Header, bulk: &Connection) -> Result<Head, NotCopied> {
-        let of = Inquiry::of(header, bulk, &self.known.keys);
+    async fn is_live(&self, header: &Header, bulk: &Connection) -> Result<Head, StoreError> {
+        let keys = &self.known.keys;
+        let incarnation = &bulk.identity.incarnation;
+        let of = Inquiry { keys, header, incarnation, digests: &[], positions: &[], since: None };
         let mut packed = Packed::default();
         Head::ask(&mut packed, &of);
         let replies = bulk.send(1, packed, DEADLINE).await?;
         let head = Head::read(&mut replies.into_iter(), &of)?;
         let is_live = head.if_of(header).and_then(|head| head.vouches_for(header, bulk)).is_ok();
         let is_whole = head.is_joined && head.stamp >= head.last;
-        if is_live && is_whole { Ok(head) } else { Err(NotCopied::Replaced) }
+        if is_live && is_whole { Ok(head) } else { Err(replaced()) }
     }
 
     async fn read_blocks(
         &self,
         bulk: &Connection,
         blocks: &Range<u32>,
-    ) -> Result<Vec<u8>, NotCopied> {
+    ) -> Result<Vec<u8>, StoreError> {
         let first = FRONT_LEN + blocks.start as usize * BLOCK_LEN;
         let len = blocks.len() * BLOCK_LEN;
         let mut read = cmd("GETRANGE");
         read.arg(&self.known.keys.bits).arg(first).arg(first + len - 1);
         let read = Packed::from(read).for_long_replies(len);
-        Ok(bulk.ask("a copy", read, DEADLINE).await?.bytes()?)
+        bulk.ask("a copy", read, DEADLINE).await?.bytes()
     }
+}
+
+/// The filter that is copied is not live, or not any more.
+fn replaced() -> StoreError {
+    StoreError::lost("the end of the copy")
 }
 
 /// When the build of the filter with this header began: its generation says so, by Redis's clock.
@@ -160,11 +155,17 @@ impl Copies {
     }
 
     /// Takes room for a copy. Where there is none for two, the one before makes way: it would only grow old.
-    fn room(&self, bytes: u64) -> Result<Room, NotCopied> {
+    fn room(&self, bytes: u64) -> Result<Room, StoreError> {
         let room = Room::take(bytes, self.limit).or_else(|| {
             self.current.store(None);
             Room::take(bytes, self.limit)
         });
-        room.ok_or(NotCopied::NoRoom { needed: bytes, limit: self.limit })
+        room.ok_or_else(|| {
+            let limit = self.limit;
+            let reason = format!(
+                "{bytes} bytes are more than copy_limit, {limit}, or than other copies of this process leave of it"
+            );
+            StoreError::given_up(Refusal::OTHER, reason)
+        })
     }
 }

@@ -92,13 +92,10 @@ impl FilterCopy {
         self.filter.lookup(digest)
     }
 
-    /// Looks for an id; nothing is said of a digest by another key.
-    pub(crate) fn look_up(&self, made: &KeyedDigest) -> Option<Membership> {
-        made.by(&self.digester).map(|digest| self.filter.lookup(&digest))
-    }
-
+    /// Whether it lacks an id; nothing is said of a digest by another key.
     pub(crate) fn lacks(&self, made: &KeyedDigest) -> bool {
-        self.look_up(made) == Some(Membership::Never)
+        let digest = made.by(&self.digester);
+        digest.is_some_and(|digest| self.filter.lookup(&digest) == Membership::Never)
     }
 }
 
@@ -144,18 +141,6 @@ impl Copies {
         self.of(live).filter(|copy| !copy.is_behind())
     }
 
-    /// Returns an id's digest, if a fence may say that it is absent.
-    pub(crate) fn lacks(
-        &self,
-        live: &Header,
-        id: &Id,
-        made: Option<KeyedDigest>,
-    ) -> Option<KeyedDigest> {
-        let current = self.current.load();
-        let copy = current.as_ref().filter(|copy| copy.is_of(live) && !copy.is_behind())?;
-        Some(copy.digester.digest_once(id, made)).filter(|made| copy.lacks(made))
-    }
-
     /// Says whether the copy holds an id, where the filter with this header is live, or none is; returns also the digest that
     /// it took.
     pub(crate) fn copied(
@@ -177,7 +162,6 @@ impl Copies {
         (Some(made), copied)
     }
 
-    /// Returns how it stands, where fences have answered for so many ids.
     /// A fence has answered for so many ids, among them this one.
     pub(crate) fn answered(&self, ids: u64, sample: KeyedDigest) {
         self.fenced.fetch_add(ids, Ordering::Relaxed);

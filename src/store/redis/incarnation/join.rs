@@ -12,7 +12,6 @@ use super::known_fleet::Offer;
 use super::known_shard::KnownShard;
 use super::seen::Told;
 use crate::error::StoreError;
-use crate::filter::format::STAMP_OFFSET;
 use crate::id::{Digester, SecretKey};
 use crate::random;
 use crate::store::Record;
@@ -97,9 +96,12 @@ impl KnownShard {
         }
         let [key_id, key, incarnation, age, newest, rest @ ..] = reply.fields::<15>()?;
         let [number, last, seconds, micros, reach, fleet @ .., ids, floor] = rest;
-        let digester = self.digester(&offered, key_id, key)?;
+        let key = self.agree(&offered, &key_id.text()?, &key.bytes()?)?;
+        let digester = Digester::new(&key, &self.settings.name);
+        // For the next join.
+        *self.last_key.lock() = Some(key);
         let incarnation = incarnation.bytes()?;
-        let us = seconds.int()?.saturating_mul(1_000_000).saturating_add(micros.int()?);
+        let us = Reply::time(&seconds, &micros)?;
         let clock = Clock::now(us);
         if incarnation == before && !self.seen.goes_on(process.run, clock) {
             return Err(parted());
@@ -123,19 +125,6 @@ impl KnownShard {
         Ok(Identity { digester, incarnation, age, joined: Instant::now(), newest, fleet })
     }
 
-    /// Returns what hashes with the filter's key, which is kept for the next join.
-    fn digester(
-        &self,
-        offered: &SecretKey,
-        key_id: Reply,
-        key: Reply,
-    ) -> Result<Digester, StoreError> {
-        let key = self.agree(offered, &key_id.text()?, &key.bytes()?)?;
-        let digester = Digester::new(&key, &self.settings.name);
-        *self.last_key.lock() = Some(key);
-        Ok(digester)
-    }
-
     async fn send(
         &self,
         transport: &dyn Transport,
@@ -144,29 +133,12 @@ impl KnownShard {
         known: Told,
         occasion: Occasion,
     ) -> Result<Reply, StoreError> {
-        // An observer writes nothing.
-        let major = if self.settings.observes { 0 } else { process.major };
-        let Keys { meta, recent, bits, next, lock, .. } = &self.keys;
-        let keys = [meta, recent, bits, next, lock].map(String::as_str);
-        let args = self.arguments(process, offered, known, occasion)?;
-        let args = args.each_ref().map(Vec::as_slice);
-        let send = |command: Cmd| ask(transport, JOIN.name(), command, HANDSHAKE);
-        JOIN.run(major, &keys, &args, send).await
-    }
-
-    fn arguments(
-        &self,
-        process: &RedisProcess,
-        offered: &SecretKey,
-        known: Told,
-        occasion: Occasion,
-    ) -> Result<[Vec<u8>; 16], StoreError> {
         let Offer { settling, mode, number, told_ms } = self.fleet.offer();
         let held_by = match occasion {
             Occasion::Connected => self.recent.held_by(),
             Occasion::Polled => Vec::new(),
         };
-        Ok([
+        let args = [
             hex(offered.id_for(&self.settings.name)).into_bytes(),
             if self.settings.secret_key.is_some() {
                 Vec::new()
@@ -191,7 +163,14 @@ impl KnownShard {
             mode.into_bytes(),
             number.to_string().into_bytes(),
             told_ms.to_string().into_bytes(),
-        ])
+        ];
+        let args = args.each_ref().map(Vec::as_slice);
+        let Keys { meta, recent, bits, next, lock, .. } = &self.keys;
+        let keys = [meta, recent, bits, next, lock].map(String::as_str);
+        // An observer writes nothing.
+        let major = if self.settings.observes { 0 } else { process.major };
+        let send = |command: Cmd| ask(transport, JOIN.name(), command, HANDSHAKE);
+        JOIN.run(major, &keys, &args, send).await
     }
 }
 
@@ -222,44 +201,28 @@ impl KnownShard {
         }
     }
 
-    /// Looks at the metadata, which costs Redis a fortieth: whether they are those that were joined, there, with the newest mode
-    /// that is known, and have not gone back. Then what was read of the fleet holds on.
+    /// Looks at the metadata, which costs Redis a fortieth: whether they are those that were joined, with the newest mode that is
+    /// known. Then what was read of the fleet holds on. Whether they have gone back, checks and inserts find out, and the next
+    /// turn.
     pub(super) async fn is_as_it_was(
         &self,
         transport: &dyn Transport,
-        process: &RedisProcess,
         identity: &Identity,
-    ) -> bool {
+    ) -> Result<bool, StoreError> {
         let sent = Instant::now();
         let mut look = cmd("HMGET");
-        look.arg(&self.keys.meta).arg(&["inc", "run", "last", "mode_at", "settles"]);
-        // The stamp of the live filter, if there is one: where it is not the last number, all is looked at.
-        let mut stamp = cmd("GETRANGE");
-        stamp.arg(&self.keys.bits).arg(STAMP_OFFSET).arg(STAMP_OFFSET + 7);
-        let (reply, stamp) = tokio::join!(
-            ask(transport, "HMGET", look, HANDSHAKE),
-            ask(transport, "GETRANGE", stamp, HANDSHAKE)
-        );
-        let (Ok(reply), Ok(stamp)) = (reply, stamp) else { return false };
-        let Ok([incarnation, run, last, mode_at, settles]) = reply.fields::<5>() else {
-            return false;
-        };
-        let Ok(stamp) = stamp.bytes() else { return false };
-        let number = |reply: Reply| reply.text().ok().and_then(|text| text.parse::<i64>().ok());
-        let last = number(last).unwrap_or(0);
+        look.arg(&self.keys.meta).arg(&["inc", "mode_at", "settles"]);
+        let reply = ask(transport, "HMGET", look, HANDSHAKE).await?;
+        let [incarnation, mode_at, settles] = reply.fields()?;
         let fleet = identity.fleet.load_full();
-        let is_same = incarnation.bytes().is_ok_and(|found| found == identity.incarnation)
-            && run.text().is_ok_and(|found| found == hex(process.run))
-            && last >= self.seen.last_in(&identity.incarnation)
-            && (stamp.is_empty() || stamp == last.to_be_bytes())
-            && number(mode_at).unwrap_or(0) == self.fleet.offer().number
-            && number(settles).unwrap_or(0)
-                == fleet.settling.map_or(0, |settling| settling.until_ms);
+        let until_ms = fleet.settling.map_or(0, |settling| settling.until_ms);
+        let is_same = incarnation.optional_bytes()?.as_ref() == Some(&identity.incarnation)
+            && mode_at.int().unwrap_or(0) == self.fleet.offer().number
+            && settles.int().unwrap_or(0) == until_ms;
         if is_same {
-            self.seen.note(&identity.incarnation, last);
             identity.fleet.store(Arc::new(Fleet { read: sent, ..*fleet }));
         }
-        is_same
+        Ok(is_same)
     }
 }
 

@@ -88,9 +88,7 @@ impl JoinAll {
                 identities.note(number, Ok(identity));
                 shard.joins.notify_waiters();
             }
-            Err(error @ StoreError::NoAnswer { .. }) => {
-                return Err(error);
-            }
+            Err(error @ StoreError::NoAnswer { .. }) => return Err(error),
             Err(error) if self.is_of_one() => return Err(error),
             Err(error) => {
                 if let StoreError::Refused { reason, .. } = &error {
@@ -143,11 +141,10 @@ impl JoinAll {
             return Ok(None);
         };
         let is_turn = is_turn_of(number, self.shards.len(), turn);
-        let holds = if !is_turn && shard.is_as_it_was(transport, process, &identity).await {
-            Ok(())
-        } else {
-            shard.recheck(transport, process, &identity).await
-        };
+        let is_as_it_was =
+            !is_turn && shard.is_as_it_was(transport, &identity).await.unwrap_or(false);
+        let holds =
+            if is_as_it_was { Ok(()) } else { shard.recheck(transport, process, &identity).await };
         match holds {
             Err(End::Left(reason)) if !self.is_of_one() => {
                 let trouble = LinkTrouble { doubt: Doubt::Disconnected, reason: reason.clone() };

@@ -7,14 +7,14 @@ use ::redis::cmd;
 use futures_util::future::join_all;
 
 use super::build::ShardBuild;
-use super::lease::{CALL, LIFE, Lease, Lock, held_by};
+use super::lease::{CALL, LIFE, Lease, held_by};
 use super::{Due, RedisBuild};
 use crate::error::StoreError;
 use crate::filter::{Generation, Header, Sizing, State};
 use crate::random;
 use crate::refusal::Refusal;
 use crate::store::link::process::Memory;
-use crate::store::link::reply::{self, Reply};
+use crate::store::link::reply::{Reply, odd};
 use crate::store::link::script::Script;
 use crate::store::link::session::Purpose;
 use crate::store::redis::connection::Connection;
@@ -62,7 +62,7 @@ impl RedisBuild {
         // Beside another filter it may be cut into another number of shards.
         let shards = self.shards.all.len() as u32;
         let sizing = Sizing::sharded(sizing.capacity, sizing.rate, shards);
-        let sizing = sizing.map_err(|error| reply::odd("the size of a filter", error))?;
+        let sizing = sizing.map_err(|error| odd("the size of a filter", error))?;
         self.make_sure_of_room(sizing.one().bytes()).await?;
         let due = std::mem::take(&mut self.due);
         for begun in join_all(due.into_iter().map(|due| due.lease(&sizing))).await {
@@ -147,24 +147,19 @@ impl Due {
                 }
                 reply => reply?,
             };
-            let mut fields = reply.array()?.into_iter();
-            let outcome = fields.next().map(Reply::text).transpose()?.unwrap_or_default();
+            let (outcome, fields) = reply.outcome()?;
             match outcome.as_str() {
                 "OK" => {
-                    let fields = fields.collect::<Vec<_>>().try_into();
-                    let fields = fields.map_err(|_| odd("too few fields".to_owned()))?;
+                    let fields = fields.try_into();
+                    let fields = fields.map_err(|_| odd(LEASE.name(), "too few fields"))?;
                     return self.leased(&connection, header, lease, fields).map(Some);
                 }
                 "LOST" => return Err(StoreError::lost("the lease")),
-                "BUSY" | "OTHER" | "OLD" => drop(lease),
-                _ => return Err(odd(outcome)),
-            }
-            if outcome == "BUSY" {
-                return Ok(None);
-            }
-            if outcome == "OTHER" {
+                "BUSY" => return Ok(None),
                 // The metadata was lost. The next connection joins it anew.
-                self.shard.withdraw(&connection);
+                "OTHER" => self.shard.withdraw(&connection),
+                "OLD" => {}
+                _ => return Err(odd(LEASE.name(), outcome)),
             }
             match Self::look(&self.shard).await? {
                 Some(due) => self = due,
@@ -187,7 +182,7 @@ impl Due {
         let one = sizing.one();
         let header = Header {
             state: State::Building,
-            generation: Generation::new(token).ok_or_else(|| odd(format!("the token {token}")))?,
+            generation: Generation::new(token).ok_or_else(|| odd(LEASE.name(), token))?,
             nonce: u64::from_be_bytes([a, b, c, d, e, f, g, h]),
             geometry: one.geometry(seed),
             key_id: connection.identity.digester.key_id(),
@@ -196,12 +191,12 @@ impl Due {
             capacity: one.share,
             rate: one.rate as f32,
         };
-        let lock = Lock {
+        let lease = Lease {
             shard: Arc::clone(&self.shard),
             nonce: held_by(nonce, &connection.node),
             build: header.nonce,
         };
-        Ok((Lease::new(lock), header))
+        Ok((lease, header))
     }
 
     /// Reads the terms of a lease that was taken.
@@ -212,7 +207,7 @@ impl Due {
         lease: Lease,
         [reach, seconds, micros, not_before]: [Reply; 4],
     ) -> Result<ShardBuild, StoreError> {
-        let leased_us = seconds.int()?.saturating_mul(1_000_000).saturating_add(micros.int()?);
+        let leased_us = Reply::time(&seconds, &micros)?;
         if !connection.on.shows(leased_us) {
             // The record is judged by that clock.
             connection.node.link.withdraw(&connection.on);
@@ -250,14 +245,13 @@ impl Rebuilds {
 
 impl Lease {
     async fn take(&self, connection: &Connection, header: &Header) -> Result<Reply, StoreError> {
-        let lock = self.lock();
-        let keys = &lock.shard.known.keys;
+        let keys = &self.shard.known.keys;
         let keys = [&keys.lock, &keys.meta, &keys.next, &keys.recent].map(String::as_str);
         let life = LIFE.as_millis().to_string();
         let token = header.generation.get().to_string();
         let len = header.string_len().to_string();
         let args: [&[u8]; 7] = [
-            lock.nonce.as_bytes(),
+            self.nonce.as_bytes(),
             life.as_bytes(),
             token.as_bytes(),
             &header.encode(),
@@ -267,8 +261,4 @@ impl Lease {
         ];
         connection.script(&LEASE, &keys, &args, CALL).await
     }
-}
-
-fn odd(answer: String) -> StoreError {
-    reply::odd(LEASE.name(), answer)
 }

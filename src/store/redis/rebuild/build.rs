@@ -8,7 +8,6 @@ use crate::error::StoreError;
 use crate::filter::Header;
 use crate::id::{Digest, Digester};
 use crate::store::link::reply::{Reply, odd};
-use crate::store::link::resp::Packed;
 use crate::store::link::script::Script;
 use crate::store::link::session::Purpose;
 use crate::store::redis::connection::Connection;
@@ -57,14 +56,6 @@ impl ShardBuild {
         args: &[&[u8]],
     ) -> Result<Reply, StoreError> {
         self.same_redis().await?.script(script, keys, args, CALL).await
-    }
-
-    pub(super) async fn ask_one(
-        &self,
-        step: &'static str,
-        command: impl Into<Packed>,
-    ) -> Result<Reply, StoreError> {
-        self.same_redis().await?.ask(step, command, CALL).await
     }
 
     pub(super) async fn view(&self) -> Result<View, StoreError> {

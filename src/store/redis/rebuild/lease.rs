@@ -3,9 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::runtime::Handle;
 use tokio::time::sleep;
-use tracing::Instrument;
 
 use crate::id::Digest;
 use crate::store::BoxFuture;
@@ -25,48 +23,6 @@ pub(super) const CALL: Duration = Duration::from_secs(5);
 const LOCK_WAIT: Duration = Duration::from_secs(1);
 const LOCK_ATTEMPTS: u32 = 2;
 
-/// The rebuild lease, held by this process. It is given back also when the rebuild is dropped halfway,
-/// so that the next need not wait for it to lapse. What was built and not put live is freed with it. To give back what another
-/// holds changes nothing.
-pub(super) struct Lease {
-    lock: Arc<Lock>,
-    held: bool,
-}
-
-impl Lease {
-    pub(super) fn new(lock: Lock) -> Self {
-        Self { lock: Arc::new(lock), held: true }
-    }
-
-    pub(super) fn keep(&self) -> BoxFuture<'static, ()> {
-        let lock = Arc::clone(&self.lock);
-        Box::pin(async move {
-            loop {
-                sleep(LIFE / 3).await;
-                lock.renew().await;
-            }
-        })
-    }
-
-    pub(super) fn lock(&self) -> &Lock {
-        &self.lock
-    }
-
-    pub(super) async fn release(&mut self) {
-        self.lock.release().await;
-        self.held = false;
-    }
-}
-
-impl Drop for Lease {
-    fn drop(&mut self) {
-        if let (true, Ok(runtime)) = (self.held, Handle::try_current()) {
-            let lock = Arc::clone(&self.lock);
-            runtime.spawn(async move { lock.release().await }.in_current_span());
-        }
-    }
-}
-
 /// Returns what a process that rebuilds writes into the lock: a nonce, and its address, by which people find it. It is the near
 /// end of the connection for checks, which `CLIENT LIST` has, too.
 pub(super) fn held_by(nonce: [u8; 16], node: &RedisNode) -> String {
@@ -77,22 +33,31 @@ pub(super) fn held_by(nonce: [u8; 16], node: &RedisNode) -> String {
     }
 }
 
-/// The key of the lease, and what it holds while the lease is this process's.
-pub(super) struct Lock {
+/// The rebuild lease, held by this process. One that is not given back lapses, and what was built under it is freed with it. To
+/// give back what another holds changes nothing.
+#[derive(Clone)]
+pub(super) struct Lease {
     pub(super) shard: Arc<Shard>,
+    /// What the lock holds.
     pub(super) nonce: String,
     /// The nonce of the filter that is built under it.
     pub(super) build: u64,
 }
 
-impl Lock {
-    async fn renew(&self) {
-        let life = LIFE.as_millis().to_string();
-        let args = [self.nonce.as_bytes(), life.as_bytes(), &self.build.to_be_bytes()];
-        self.run(&RENEW, &args).await;
+impl Lease {
+    pub(super) fn keep(&self) -> BoxFuture<'static, ()> {
+        let lease = self.clone();
+        Box::pin(async move {
+            let life = LIFE.as_millis().to_string();
+            let args = [lease.nonce.as_bytes(), life.as_bytes(), &lease.build.to_be_bytes()];
+            loop {
+                sleep(LIFE / 3).await;
+                lease.run(&RENEW, &args).await;
+            }
+        })
     }
 
-    async fn release(&self) {
+    pub(super) async fn release(&self) {
         self.run(&RELEASE, &[self.nonce.as_bytes(), &self.build.to_be_bytes()]).await;
     }
 

@@ -121,8 +121,8 @@ impl RedisBuild {
         }
     }
 
-    pub(crate) async fn release(mut self) {
-        join_all(self.builds.iter_mut().map(|build| build.lease.release())).await;
+    pub(crate) async fn release(self) {
+        join_all(self.builds.iter().map(|build| build.lease.release())).await;
     }
 }
 

@@ -9,6 +9,7 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
 use super::build::{ShardBuild, outcome};
+use super::lease::CALL;
 use crate::error::StoreError;
 use crate::store::link::reply::odd;
 use crate::store::link::resp::Packed;
@@ -83,8 +84,8 @@ impl ShardBuild {
         loop {
             let mut read = Packed::default().for_long_replies(IDS_PER_CALL * BYTES_AN_ID);
             Page::ask(&mut read, &self.shard.known.keys, &from, IDS_PER_CALL);
-            let Page { digests, greatest, .. } =
-                Page::read(self.ask_one("ZRANGEBYSCORE", read).await?)?;
+            let reply = self.same_redis().await?.ask("ZRANGEBYSCORE", read, CALL).await?;
+            let Page { digests, greatest, .. } = Page::read(reply)?;
             // The floor is one of them.
             let is_full = digests.len() + 1 >= IDS_PER_CALL;
             self.recent.extend(digests);
@@ -101,11 +102,13 @@ impl ShardBuild {
     async fn missing_until(&self) -> Result<Option<i64>, StoreError> {
         let keys = &self.shard.known.keys;
         let keys = [keys.meta.as_str(), keys.recent.as_str()];
-        let mut fields = self.run(&RECORD, &keys, &[&self.incarnation]).await?.array()?.into_iter();
-        let mut next = || fields.next().ok_or_else(|| odd(RECORD.name(), "too few fields"));
-        outcome("the reading of recent inserts", &next()?.text()?)?;
-        let is_whole = next()?.text()? == "1";
-        let floor = next()?.int()?;
+        let (answer, fields) = self.run(&RECORD, &keys, &[&self.incarnation]).await?.outcome()?;
+        outcome("the reading of recent inserts", &answer)?;
+        let [is_whole, floor] = &fields[..] else {
+            return Err(odd(RECORD.name(), "too few fields"));
+        };
+        let is_whole = is_whole.int()? == 1;
+        let floor = floor.int()?;
         if !is_whole {
             return Ok(Some(self.leased_us + self.window_us));
         }

@@ -31,7 +31,7 @@ impl ShardBuild {
                 break;
             }
         }
-        self.shard.adopt(&live, &self.incarnation).ok();
+        self.shard.adopt(&live);
         Ok(live.into())
     }
 

@@ -3,6 +3,7 @@
 use ::redis::cmd;
 
 use super::build::{ShardBuild, pieces};
+use super::lease::CALL;
 use crate::error::StoreError;
 use crate::filter::Filter;
 use crate::filter::lengths::{BLOCK_LEN, FRONT_LEN};
@@ -19,7 +20,9 @@ impl ShardBuild {
             let first = FRONT_LEN + blocks.start as usize * BLOCK_LEN;
             let last = FRONT_LEN + blocks.end as usize * BLOCK_LEN - 1;
             let count = cmd("BITCOUNT").arg(next).arg(first).arg(last).clone();
-            if self.ask_one("BITCOUNT", count).await?.count()? < filter.ones_in(blocks) {
+            if self.same_redis().await?.ask("BITCOUNT", count, CALL).await?.count()?
+                < filter.ones_in(blocks)
+            {
                 return Err(lost());
             }
         }
@@ -29,7 +32,7 @@ impl ShardBuild {
         let trailer = self.header.trailer();
         let from = self.header.string_len() - trailer.len() as u64;
         let read = cmd("GETRANGE").arg(next).arg(from).arg(-1).clone();
-        let stored = self.ask_one("GETRANGE", read).await?.bytes()?;
+        let stored = self.same_redis().await?.ask("GETRANGE", read, CALL).await?.bytes()?;
         if stored == trailer { Ok(()) } else { Err(lost()) }
     }
 }

@@ -52,15 +52,6 @@ async fn a_filter_is_trusted_by_the_connection_whose_redis_key_and_generation_ar
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_older_filter_than_one_seen_live_is_not_adopted_in_its_incarnation() {
-    let shard = shard();
-    assert!(shard.adopt(&header(7, 1), b"first").is_ok());
-    assert_eq!(shard.adopt(&header(6, 1), b"first").map(|_| ()), Err(Doubt::Suspect));
-    assert!(shard.adopt(&header(7, 1), b"first").is_ok());
-    assert!(shard.adopt(&header(6, 1), b"second").is_ok(), "its clock may be behind");
-}
-
-#[tokio::test(start_paused = true)]
 async fn absences_are_believed_where_the_own_inserts_are() {
     let shard = shard();
     let (here, elsewhere) = (to(1, b"first", 0), to(2, b"second", 0));

@@ -1,0 +1,120 @@
+//! What a batch sends, and whom it answers.
+
+use parking_lot::Mutex;
+
+use ::redis::{RedisResult, Value};
+use tokio::sync::oneshot;
+use tokio::time::Instant;
+
+use super::*;
+use crate::filter::Generation;
+use crate::id::Id;
+use crate::settings::Settings;
+use crate::store::BoxFuture;
+use crate::store::link::connector::Connector;
+use crate::store::link::node;
+use crate::store::link::transport::Transport;
+use crate::store::map::endpoint::Endpoint;
+use crate::store::redis::connection::tests::joined;
+use crate::store::redis::copy::tests::copy_of;
+
+/// A Redis that takes down how long each request is, in commands, and never answers.
+#[derive(Debug, Default)]
+struct Silent(Mutex<Vec<usize>>);
+
+impl Transport for Silent {
+    fn send(&self, packed: Packed) -> BoxFuture<'_, RedisResult<Vec<Value>>> {
+        self.0.lock().push(packed.commands);
+        Box::pin(std::future::pending())
+    }
+}
+
+#[derive(Debug)]
+struct NoConnector;
+
+impl Connector for NoConnector {
+    fn connect(&self) -> BoxFuture<'_, RedisResult<Arc<dyn Transport>>> {
+        Box::pin(std::future::pending())
+    }
+}
+
+struct Batch {
+    shards: Shards,
+    redis: Arc<Silent>,
+    live: Connection,
+}
+
+impl Batch {
+    /// A store that knows a live filter.
+    fn new() -> Self {
+        let settings = Settings::new("users".into());
+        let shards = Shards::new(&settings, &Endpoint::Primary(Arc::new(NoConnector), None));
+        let redis = Arc::new(Silent::default());
+        let live = joined(Arc::clone(&redis) as Arc<dyn Transport>, 1, b"first", 0);
+        shards.groups.first.node.link.put_into_use(&live.on);
+        let generation = Generation::new(1).unwrap();
+        let header = Header::new(generation, 1, &settings.sizing, 1);
+        shards.all[0].filter.store(Some(Arc::new(header)));
+        Self { shards, redis, live }
+    }
+
+    /// Asks for these digests; returns how many commands each request had.
+    async fn ask(&self, asked: &[(u8, &Connection)]) -> Vec<usize> {
+        let check = |&(byte, live): &(u8, &Connection)| PendingCheck {
+            live: Arc::clone(&live.on),
+            asked: Asked { digest: Digest::from_bytes([byte; 16]), by_copy: true },
+            answer: oneshot::channel().0,
+        };
+        let mut checks = asked.iter().map(check).collect();
+        let shards = &self.shards;
+        node::answer(shards, &shards.groups.first.node, &mut checks).await;
+        assert!(checks.is_empty(), "each is answered");
+        std::mem::take(&mut *self.redis.0.lock())
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn equal_ids_are_sent_once() {
+    let batch = Batch::new();
+    let live = &batch.live;
+    // Two blocks, their nulls, the metadata and the header.
+    assert_eq!(batch.ask(&[(2, live), (1, live), (2, live), (1, live)]).await, [5]);
+    assert_eq!(batch.ask(&[(2, live), (2, live)]).await, [4]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_fence_answers_for_all_that_the_copy_lacks() {
+    let batch = Batch::new();
+    let (live, shard) = (&batch.live, &batch.shards.all[0]);
+    let copy = copy_of(*shard.filter.load_full().unwrap(), &live.identity.digester, 10);
+    copy.hold([Digest::from_bytes([3; 16])].iter());
+    shard.copies.put(Arc::clone(&copy));
+    // What was inserted since, the metadata and the header.
+    assert_eq!(batch.ask(&[(1, live), (2, live)]).await, [3]);
+    // And the block and the null of what the copy holds.
+    assert_eq!(batch.ask(&[(1, live), (3, live)]).await, [5]);
+    assert_eq!(batch.ask(&[(3, live)]).await, [4]);
+    copy.falls_behind(true);
+    assert_eq!(batch.ask(&[(1, live), (2, live)]).await, [5]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_waits_for_a_batch_that_nobody_sends_is_told_in_time() {
+    let Batch { shards, live, .. } = Batch::new();
+    let header = *shards.all[0].filter.load_full().unwrap();
+    shards.all[0].copies.put(copy_of(header, &live.identity.digester, 10));
+    let ids = [1, 2].map(|n| Id::display(&n).unwrap());
+    let (shards, begun) = (Arc::new(shards), Instant::now());
+    let lookups = shards.check(&ids.each_ref().map(|id| (id, None)), begun).answer().await;
+    let late = |lookup: &Lookup| lookup.verdict == Verdict::Unknown(Doubt::Timeout);
+    assert!(lookups.len() == 2 && lookups.iter().all(late), "{lookups:?}");
+    assert!(begun.elapsed() <= shards.check_deadline + Duration::from_millis(1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn checks_of_another_connection_are_not_sent() {
+    let batch = Batch::new();
+    let other = joined(Arc::clone(&batch.redis) as Arc<dyn Transport>, 1, b"first", 0);
+    assert_eq!(batch.ask(&[(1, &other), (2, &batch.live)]).await, [4]);
+    assert_eq!(batch.ask(&[(1, &other), (2, &other)]).await, [0; 0]);
+}
