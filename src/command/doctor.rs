@@ -14,7 +14,7 @@ use crate::filter::Sizing;
 use crate::observe::state::GuardState;
 use crate::refusal::Refusal;
 use crate::store::link::process::Memory;
-use crate::store::link::transport::Trouble;
+use crate::store::link::transport::meaning;
 use crate::store::map::endpoint::Endpoint;
 use crate::store::redis::keys::Keys;
 use crate::verdict::Doubt;
@@ -60,8 +60,7 @@ async fn nodes(target: &Target, endpoint: &Endpoint) -> Result<BTreeMap<String, 
     else {
         return Ok(keys.into_iter().take(1).map(|keys| (String::new(), keys)).collect());
     };
-    let primaries = slots.primaries().await.map_err(::redis::RedisError::from);
-    let primaries = primaries.map_err(|error| Trouble::from(error).error)?;
+    let primaries = slots.primaries().await.map_err(|error| meaning(&error.into()))?;
     let mut nodes = BTreeMap::new();
     for (primary, keys) in primaries.into_iter().zip(keys) {
         let address = primary.map_or_else(|| "no node".to_owned(), |primary| primary.to_string());

@@ -8,7 +8,7 @@ use ::redis::Cmd;
 use crate::error::StoreError;
 use crate::store::link::reply::Reply;
 use crate::store::link::resp::Packed;
-use crate::store::link::transport::{self, Transport, Trouble};
+use crate::store::link::transport::{self, Transport};
 use crate::store::map::endpoint::Endpoint;
 
 /// How long Redis may take for an answer.
@@ -24,8 +24,7 @@ impl Server {
     pub(super) async fn open(endpoint: &Endpoint, key: &str) -> Result<Self, StoreError> {
         let key: Arc<str> = key.into();
         let connector = endpoint.connector(move || Some(Arc::clone(&key)));
-        let connected = connector.connect().await;
-        Ok(Self(connected.map_err(|error| Trouble::from(error).error)?))
+        Ok(Self(connector.connect().await.map_err(|error| transport::meaning(&error))?))
     }
 
     pub(super) async fn ask<W: AsRef<[u8]>>(&self, words: &[W]) -> Result<Reply, StoreError> {

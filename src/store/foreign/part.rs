@@ -221,7 +221,6 @@ impl Part {
     ) -> Result<Arc<Known>, StoreError> {
         let before = self.known.load_full();
         let replies = exchange(transport, self.evidence().collect(), HANDSHAKE).await;
-        let replies = replies.map_err(StoreError::from);
         let read = replies.and_then(|replies| self.read(&mut replies.into_iter(), run));
         // The next look tries again.
         self.heed(transport, before.as_deref(), read.as_ref().map(std::slice::from_ref)).await.ok();

@@ -24,9 +24,10 @@ use super::breaker::{CircuitBreaker, ROOM};
 use super::connector::Connector;
 use super::handshake::{End, Handshake};
 use super::process::{Eviction, RedisProcess};
+use super::refusal::Consequences;
 use super::resp::Packed;
 use super::session::{Purpose, Session, Transports};
-use super::transport::{Clock, Transport, Trouble, exchange, inspect};
+use super::transport::{Clock, Transport, exchange, inspect, meaning};
 use crate::error::StoreError;
 use crate::random;
 use crate::refusal::Retry;
@@ -210,20 +211,22 @@ impl<I: Send + Sync> Link<I> {
         let call = lane.breaker.call(callers);
         let rest = deadline.saturating_sub(begun.elapsed());
         let sent = exchange(&*session.transport(purpose), packed, rest).await;
-        if let Err(Trouble { error: StoreError::NoAnswer { doubt: Doubt::Timeout, .. }, .. }) = sent
-        {
+        if let Err(StoreError::NoAnswer { doubt: Doubt::Timeout, .. }) = sent {
             return Err(late());
         }
         call.answered();
-        sent.map_err(|Trouble { error, retry }| {
+        sent.inspect_err(|error| {
+            let retry = match error {
+                StoreError::Refused { reason, .. } => Consequences::read(reason).retry,
+                _ => Retry::Anew,
+            };
             match retry {
                 Retry::Never | Retry::Soon => {}
                 Retry::Elsewhere if self.handshake.serves_several() => self.look_now(),
                 Retry::Elsewhere | Retry::Anew => {
-                    self.withdraw_because(session, End::Lost(reason(&error)));
+                    self.withdraw_because(session, End::Lost(reason(error)));
                 }
             }
-            error
         })
     }
 
@@ -335,7 +338,7 @@ impl<I: Send + Sync> Link<I> {
     }
 
     async fn open_one(&self, lane: &Lane) -> Result<(Arc<dyn Transport>, Look), StoreError> {
-        let transport = self.connector.connect().await.map_err(Trouble::from)?;
+        let transport = self.connector.connect().await.map_err(|error| meaning(&error))?;
         let look = inspect(&*transport, lane.purpose == Purpose::Checks).await?;
         transport.tell(lane.introduction());
         Ok((transport, look))

@@ -10,7 +10,7 @@ use tokio::time::{Instant, timeout};
 use super::process::{Eviction, RedisProcess};
 use super::resp::Packed;
 use crate::error::StoreError;
-use crate::refusal::{Refusal, Retry};
+use crate::refusal::Refusal;
 use crate::store::BoxFuture;
 use crate::store::link::refusal::Consequences;
 use crate::store::link::reply::Reply;
@@ -88,25 +88,15 @@ impl Clock {
     }
 }
 
-/// An error, and what becomes of the connection.
-pub(crate) struct Trouble {
-    pub(crate) error: StoreError,
-    pub(crate) retry: Retry,
-}
-
-impl From<RedisError> for Trouble {
-    fn from(error: RedisError) -> Self {
-        let broken = error.is_connection_dropped() || error.is_io_error();
-        let reason = words(&error);
-        if broken {
-            // Redis may say why before it hangs up.
-            let doubt =
-                Consequences::known(&reason).map_or(Doubt::Disconnected, |known| known.doubt);
-            return Self { error: StoreError::NoAnswer { doubt, reason }, retry: Retry::Anew };
-        }
-        let Consequences { doubt, retry } = Consequences::read(&reason);
-        Self { error: StoreError::Refused { doubt, reason }, retry }
+/// Returns what an error of a connection means.
+pub(crate) fn meaning(error: &RedisError) -> StoreError {
+    let reason = words(error);
+    if error.is_connection_dropped() || error.is_io_error() {
+        // Redis may say why before it hangs up.
+        let doubt = Consequences::known(&reason).map_or(Doubt::Disconnected, |known| known.doubt);
+        return StoreError::NoAnswer { doubt, reason };
     }
+    StoreError::Refused { doubt: Consequences::read(&reason).doubt, reason }
 }
 
 /// Returns Redis's words, its code first.
@@ -118,23 +108,14 @@ pub(super) fn words(error: &RedisError) -> String {
     }
 }
 
-impl From<Trouble> for StoreError {
-    fn from(trouble: Trouble) -> Self {
-        trouble.error
-    }
-}
-
 /// Sends commands and returns a reply to each.
 pub(crate) async fn exchange(
     transport: &dyn Transport,
     packed: Packed,
     deadline: Duration,
-) -> Result<Vec<Value>, Trouble> {
-    let Ok(replies) = timeout(deadline, transport.send(packed)).await else {
-        let error = StoreError::late(deadline);
-        return Err(Trouble { error, retry: Retry::Soon });
-    };
-    Ok(replies?)
+) -> Result<Vec<Value>, StoreError> {
+    let replies = timeout(deadline, transport.send(packed)).await;
+    replies.map_err(|_| StoreError::late(deadline))?.map_err(|error| meaning(&error))
 }
 
 /// Sends one command and returns its reply.
@@ -158,7 +139,7 @@ pub(crate) async fn inspect(
     let commands = infos.chain([cmd("TIME")]).collect();
     let replies = match exchange(transport, commands, HANDSHAKE).await {
         Ok(replies) => replies,
-        Err(trouble) => return Err(named(transport, trouble.error).await),
+        Err(error) => return Err(named(transport, error).await),
     };
     let read = Instant::now();
     let mut replies = Reply::new("INFO", Value::Array(replies)).array()?;

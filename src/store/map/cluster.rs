@@ -23,7 +23,7 @@ use crate::store::link::access::Access;
 use crate::store::link::connector::{CONNECT, Connector};
 use crate::store::link::reply::{Reply, odd};
 use crate::store::link::resp::Packed;
-use crate::store::link::transport::{Trouble, exchange};
+use crate::store::link::transport::{exchange, meaning};
 
 /// How many nodes are asked at once.
 const ASKED: usize = 3;
@@ -144,7 +144,7 @@ impl Slots {
 
     /// Asks a node for its map.
     async fn ask(&self, node: &Server, door: &dyn Connector) -> Result<Map, StoreError> {
-        let transport = door.connect().await.map_err(Trouble::from)?;
+        let transport = door.connect().await.map_err(|error| meaning(&error))?;
         let keys = self.keys.iter();
         let slots = keys.map(|key| cmd("CLUSTER").arg("KEYSLOT").arg(&**key).clone());
         let commands = slots.chain([cmd("CLUSTER").arg("SLOTS").clone()]);

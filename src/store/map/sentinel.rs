@@ -23,7 +23,7 @@ use crate::error::StoreError;
 use crate::store::link::access::Access;
 use crate::store::link::connector::{Address, CONNECT, Connector};
 use crate::store::link::reply::odd;
-use crate::store::link::transport::{Transport, Trouble, ask};
+use crate::store::link::transport::{Transport, ask, meaning};
 
 const ASKED: &str = "SENTINEL GET-MASTER-ADDR-BY-NAME";
 
@@ -119,7 +119,7 @@ impl Sentinel {
         let kept = self.transport.lock().take();
         let transport = match kept {
             Some(transport) => transport,
-            None => self.address.connect().await.map_err(Trouble::from)?,
+            None => self.address.connect().await.map_err(|error| meaning(&error))?,
         };
         let mut get = cmd("SENTINEL");
         get.arg("GET-MASTER-ADDR-BY-NAME").arg(name);
