@@ -86,11 +86,13 @@ impl Lookup {
     /// Nothing can be said, and why.
     #[cfg(feature = "redis")]
     pub(crate) fn unknown(doubt: Doubt) -> Self {
-        Self {
-            verdict: Verdict::Unknown(doubt),
-            scope: Scope::Everyone,
-            claim: NullClaim { asked_us: 0, generation: None },
-        }
+        Self::of(Verdict::Unknown(doubt), Scope::Everyone, None)
+    }
+
+    /// What was said, under which generation. When it was asked for is noted later.
+    #[cfg(feature = "redis")]
+    pub(crate) fn of(verdict: Verdict, scope: Scope, generation: Option<Generation>) -> Self {
+        Self { verdict, scope, claim: NullClaim { asked_us: 0, generation } }
     }
 
     /// What it says to a request that only a null of this scope may refuse. It matters where the proof is a null.

@@ -42,7 +42,7 @@ use tokio::time::Instant;
 use self::filter::ForeignFilter;
 use self::part::Part;
 use super::link::attempts::ATTEMPT;
-use super::link::node;
+use super::link::node::{self, SentCheck};
 use super::map::endpoint::Endpoint;
 use super::{Answer, Condition, Distrusted, Lookups, Sought, Survey};
 use crate::background::Background;
@@ -89,7 +89,7 @@ impl ForeignStore {
 
     pub(crate) fn check(&self, ids: &[Sought<'_>], now: Instant) -> Answer<Lookups> {
         let send = |(id, _): &Sought<'_>| self.part(id).send(id, now, ids.len() == 1);
-        Answer::to_all(ids.iter().map(send), part::looked_up)
+        Answer::to_all(ids.iter().map(send), SentCheck::answer)
     }
 
     pub(crate) async fn add(&self, ids: Vec<Id>) -> Result<(), StoreError> {

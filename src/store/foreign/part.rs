@@ -30,15 +30,12 @@ use crate::store::link::session::{Purpose, Session};
 use crate::store::link::supervised::LinkTrouble;
 use crate::store::link::transport::{HANDSHAKE, Transport, ask, exchange};
 use crate::store::map::endpoint::Endpoint;
-use crate::store::{BoxFuture, LiveFilter, Lookup, NullClaim};
+use crate::store::{BoxFuture, LiveFilter, Lookup};
 use crate::verdict::{Doubt, Proof, Verdict};
 
 const STEP: &str = "another system's filter";
 /// Puts a word in a statement's place: no process relies on it, and those that start later see that there was one.
 const REVOKE: &str = "if redis.call('GET', KEYS[1]) == ARGV[1] then redis.call('SET', KEYS[1], 'ended') end return 1";
-
-/// Whether the bits of an id are set, and when it was stated that the filter is whole, if that holds.
-type Answer = (Verdict, Option<Generation>);
 
 /// The part of a filter under one key.
 pub(super) struct Part {
@@ -49,7 +46,7 @@ pub(super) struct Part {
     pub(super) key: String,
     /// The statement's key.
     pub(super) statement: String,
-    pub(super) node: Arc<Node<(), Id, Answer>>,
+    pub(super) node: Arc<Node<(), Id>>,
     check_deadline: Duration,
     /// What the last look has found.
     known: ArcSwapOption<Known>,
@@ -235,13 +232,13 @@ impl Part {
         id: &Id,
         at: Instant,
         alone: bool,
-    ) -> Result<SentCheck<Answer>, Doubt> {
+    ) -> Result<SentCheck, Doubt> {
         let live = self.node.link.current().ok_or(Doubt::Disconnected)?;
         let known = self.known.load_full().ok_or(Doubt::Disconnected)?;
         if known.holds == Err(Doubt::NoFilter) {
             self.trusted(&known)?;
         }
-        self.node.check(self, live, id.clone(), at + self.check_deadline, alone)
+        self.node.check(self, live, id.clone(), at, alone)
     }
 
     /// Acknowledges ids whose bits are all on the Redis that is asked for them.
@@ -314,17 +311,6 @@ impl Part {
     }
 }
 
-/// Waits for the answer to a check.
-pub(super) async fn looked_up(sent: SentCheck<Answer>) -> Lookup {
-    let answer = sent.answer().await;
-    answer.map_or_else(Lookup::unknown, |(verdict, generation)| Lookup {
-        verdict,
-        scope: Scope::Everyone,
-        // No null rests on it.
-        claim: NullClaim { asked_us: 0, generation },
-    })
-}
-
 /// Reads which of some ids have all their bits.
 pub(super) fn held(bits: Reply, hashes: u32, ids: usize) -> Result<Vec<bool>, StoreError> {
     let bits = bits.array()?;
@@ -353,13 +339,12 @@ fn is_added(reply: Reply) -> Result<(), StoreError> {
 impl Checks for Part {
     type Identity = ();
     type Asked = Id;
-    type Answer = Answer;
 
     async fn answer(
         &self,
-        node: &Arc<Node<(), Id, Answer>>,
+        node: &Arc<Node<(), Id>>,
         live: &Arc<Session<()>>,
-        waiting: &mut Vec<PendingCheck<(), Id, Answer>>,
+        waiting: &mut Vec<PendingCheck<(), Id>>,
     ) {
         let known = self.known.load_full();
         let known = known.as_deref().and_then(|known| Some((known, *known.size.as_ref().ok()?)));
@@ -381,12 +366,12 @@ impl Checks for Part {
                 let is_live = node.link.uses(live);
                 let stated = if is_live { self.stated(found, size) } else { Err(Doubt::Suspect) };
                 for (one, held) in waiting.drain(..).zip(held) {
-                    let answer = match (held, stated) {
-                        (true, stated) => Ok((Verdict::Present, stated.ok())),
-                        (false, Ok(at)) => Ok((Verdict::Absent(Proof::Filter), Some(at))),
-                        (false, Err(doubt)) => Err(doubt),
+                    let (verdict, at) = match (held, stated) {
+                        (true, stated) => (Verdict::Present, stated.ok()),
+                        (false, Ok(at)) => (Verdict::Absent(Proof::Filter), Some(at)),
+                        (false, Err(doubt)) => (Verdict::Unknown(doubt), None),
                     };
-                    one.answer.send(answer).ok();
+                    one.answer.send(Lookup::of(verdict, Scope::Everyone, at)).ok();
                 }
             }
             Err(error) => refuse(waiting.drain(..), error.doubt()),

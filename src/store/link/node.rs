@@ -2,6 +2,7 @@
 
 use std::future::Future;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::sync::{Semaphore, oneshot};
 use tokio::task::JoinSet;
@@ -14,7 +15,7 @@ use super::session::Session;
 use super::supervised::Link;
 use crate::background::persist;
 use crate::settings::Settings;
-use crate::store::BoxFuture;
+use crate::store::{BoxFuture, Lookup, NullClaim};
 use crate::verdict::Doubt;
 
 /// How many calls may repeat inserts at a time. All shards have theirs repeated when Redis comes back, by all processes at once:
@@ -22,20 +23,20 @@ use crate::verdict::Doubt;
 /// Redis is far away, and a scan waits for a shard's first call for two seconds only.
 const REPEATS: usize = 32;
 
-/// A Redis. `I` is what the store's handshake learns, `Q` what a check asks for, `A` what it is told.
-pub(crate) struct Node<I, Q, A> {
+/// A Redis. `I` is what the store's handshake learns, `Q` what a check asks for.
+pub(crate) struct Node<I, Q> {
     pub(crate) link: Arc<Link<I>>,
     /// The turns of calls that repeat inserts.
     pub(crate) repeats: Semaphore,
     /// Checks that wait to be sent; without room there the answer is unknown.
-    queue: Queue<I, Q, A>,
+    queue: Queue<I, Q>,
+    check_deadline: Duration,
 }
 
 /// How a store answers its checks.
 pub(crate) trait Checks: Send + Sync + 'static {
     type Identity: Send + Sync + 'static;
     type Asked: Send + 'static;
-    type Answer: Send + 'static;
 
     /// Whether one question may answer for many checks.
     fn has_copy(&self) -> bool {
@@ -45,16 +46,16 @@ pub(crate) trait Checks: Send + Sync + 'static {
     /// Answers a batch by a node, and leaves none of it. All of it was asked for by this session, which is in use.
     fn answer(
         &self,
-        node: &Arc<Node<Self::Identity, Self::Asked, Self::Answer>>,
+        node: &Arc<Node<Self::Identity, Self::Asked>>,
         live: &Arc<Session<Self::Identity>>,
-        checks: &mut Vec<PendingCheck<Self::Identity, Self::Asked, Self::Answer>>,
+        checks: &mut Vec<PendingCheck<Self::Identity, Self::Asked>>,
     ) -> impl Future<Output = ()> + Send;
 }
 
 /// The node of a store.
-type NodeOf<S> = Node<<S as Checks>::Identity, <S as Checks>::Asked, <S as Checks>::Answer>;
+type NodeOf<S> = Node<<S as Checks>::Identity, <S as Checks>::Asked>;
 
-impl<I: Send + Sync + 'static, Q: Send + 'static, A: Send + 'static> Node<I, Q, A> {
+impl<I: Send + Sync + 'static, Q: Send + 'static> Node<I, Q> {
     pub(crate) fn new(
         connector: Arc<dyn Connector>,
         settings: &Settings,
@@ -71,19 +72,23 @@ impl<I: Send + Sync + 'static, Q: Send + 'static, A: Send + 'static> Node<I, Q, 
                 settings.check_deadline,
                 settings.sizing.shards,
             ),
+            check_deadline: settings.check_deadline,
         }
     }
 
-    /// Has a check answered by a deadline. It may be sent at once by the task that waits for it, unless `alone` is false.
-    pub(crate) fn check<S: Checks<Identity = I, Asked = Q, Answer = A>>(
+    /// Has a check answered that was asked for at this moment. It may be sent at once by the task that waits for it, unless `alone`
+    /// is false.
+    pub(crate) fn check<S: Checks<Identity = I, Asked = Q>>(
         self: &Arc<Self>,
         store: &Arc<S>,
         live: Arc<Session<I>>,
         asked: Q,
-        deadline: Instant,
+        at: Instant,
         alone: bool,
-    ) -> Result<SentCheck<A>, Doubt> {
+    ) -> Result<SentCheck, Doubt> {
         let queue = &self.queue;
+        let asked_us = live.redis_us(at);
+        let deadline = at + self.check_deadline;
         let (check, received) = PendingCheck::new(live, asked);
         // A check that is alone is sent by its own task: another one would double what it costs.
         let alone = match alone.then(|| queue.alone(store.has_copy())).flatten() {
@@ -98,33 +103,36 @@ impl<I: Send + Sync + 'static, Q: Send + 'static, A: Send + 'static> Node<I, Q, 
             }
             None => queue.enter(check).map(|()| None)?,
         };
-        Ok(SentCheck { alone, received, deadline })
+        Ok(SentCheck { alone, received, deadline, asked_us })
     }
 }
 
 /// A check that is in the queue, or that the task which waits for it sends.
-pub(crate) struct SentCheck<A> {
+pub(crate) struct SentCheck {
     pub(crate) alone: Option<BoxFuture<'static, ()>>,
-    pub(crate) received: oneshot::Receiver<Result<A, Doubt>>,
+    pub(crate) received: oneshot::Receiver<Lookup>,
     pub(crate) deadline: Instant,
+    /// When it was asked for, by Redis's clock, µs.
+    pub(crate) asked_us: i64,
 }
 
-impl<A> SentCheck<A> {
+impl SentCheck {
     /// Waits for the answer until the deadline.
-    pub(crate) async fn answer(self) -> Result<A, Doubt> {
-        let Self { alone, received, deadline } = self;
+    pub(crate) async fn answer(self) -> Lookup {
+        let Self { alone, received, deadline, asked_us } = self;
         let answered = async {
             if let Some(answering) = alone {
                 answering.await;
             }
             received.await
         };
-        match timeout_at(deadline, answered).await {
-            Ok(Ok(answered)) => answered,
+        let lookup = match timeout_at(deadline, answered).await {
+            Ok(Ok(lookup)) => lookup,
             // The task that had it has ended.
-            Ok(Err(_)) => Err(Doubt::Disconnected),
-            Err(_) => Err(Doubt::Timeout),
-        }
+            Ok(Err(_)) => Lookup::unknown(Doubt::Disconnected),
+            Err(_) => Lookup::unknown(Doubt::Timeout),
+        };
+        Lookup { claim: NullClaim { asked_us, ..lookup.claim }, ..lookup }
     }
 }
 
@@ -157,7 +165,7 @@ async fn send_checks<S: Checks>(both: Arc<(Arc<S>, Arc<NodeOf<S>>)>) {
 pub(crate) async fn answer<S: Checks>(
     store: &S,
     node: &Arc<NodeOf<S>>,
-    checks: &mut Vec<PendingCheck<S::Identity, S::Asked, S::Answer>>,
+    checks: &mut Vec<PendingCheck<S::Identity, S::Asked>>,
 ) {
     let Some(live) = node.link.current() else {
         return refuse(checks.drain(..), Doubt::Disconnected);
@@ -170,9 +178,9 @@ pub(crate) async fn answer<S: Checks>(
 }
 
 /// Says of checks why there is no answer.
-pub(crate) fn refuse<I, Q, A>(checks: impl Iterator<Item = PendingCheck<I, Q, A>>, doubt: Doubt) {
+pub(crate) fn refuse<I, Q>(checks: impl Iterator<Item = PendingCheck<I, Q>>, doubt: Doubt) {
     for check in checks {
         // The receiver may be gone.
-        check.answer.send(Err(doubt)).ok();
+        check.answer.send(Lookup::unknown(doubt)).ok();
     }
 }

@@ -11,6 +11,7 @@ use tokio::sync::{Mutex, Notify, oneshot};
 use tokio::time::{Instant, sleep_until};
 
 use super::session::Session;
+use crate::store::Lookup;
 use crate::verdict::Doubt;
 
 /// The most batches that may be under way.
@@ -30,10 +31,10 @@ const ENOUGH: RangeInclusive<usize> = 12..=32;
 const GAP: Duration = Duration::from_micros(500);
 
 /// The checks that no batch has taken yet, in the order in which they came: what each asks for, and what it is told.
-pub(crate) struct Queue<I, Q, A> {
-    checks: Sender<PendingCheck<I, Q, A>>,
+pub(crate) struct Queue<I, Q> {
+    checks: Sender<PendingCheck<I, Q>>,
     /// The near end, held by the task that fills the next batch.
-    inbox: Mutex<Receiver<PendingCheck<I, Q, A>>>,
+    inbox: Mutex<Receiver<PendingCheck<I, Q>>>,
     leaving: Arc<Leaving>,
     /// How long a batch that is not full waits, while others are under way, after the one before.
     pause: Duration,
@@ -52,25 +53,22 @@ struct Leaving {
 }
 
 /// A check that waits in the queue, and then in a batch.
-pub(crate) struct PendingCheck<I, Q, A> {
+pub(crate) struct PendingCheck<I, Q> {
     /// The session that it was asked for by, and no other.
     pub(crate) live: Arc<Session<I>>,
     pub(crate) asked: Q,
-    pub(crate) answer: oneshot::Sender<Result<A, Doubt>>,
+    pub(crate) answer: oneshot::Sender<Lookup>,
 }
 
-impl<I, Q, A> PendingCheck<I, Q, A> {
+impl<I, Q> PendingCheck<I, Q> {
     /// Returns one, and the receiver of its answer. One whose receiver is dropped is not sent any more.
-    pub(crate) fn new(
-        live: Arc<Session<I>>,
-        asked: Q,
-    ) -> (Self, oneshot::Receiver<Result<A, Doubt>>) {
+    pub(crate) fn new(live: Arc<Session<I>>, asked: Q) -> (Self, oneshot::Receiver<Lookup>) {
         let (answer, received) = oneshot::channel();
         (Self { live, asked, answer }, received)
     }
 }
 
-impl<I, Q, A> Queue<I, Q, A> {
+impl<I, Q> Queue<I, Q> {
     /// Returns a queue with room for `room` checks of so many shards, which have to be answered within a deadline.
     pub(crate) fn new(room: usize, deadline: Duration, shards: u32) -> Self {
         let (sender, checks) = mpsc::channel(room);
@@ -100,7 +98,7 @@ impl<I, Q, A> Queue<I, Q, A> {
     }
 
     /// Puts a check into the queue, if there is room.
-    pub(crate) fn enter(&self, check: PendingCheck<I, Q, A>) -> Result<(), Doubt> {
+    pub(crate) fn enter(&self, check: PendingCheck<I, Q>) -> Result<(), Doubt> {
         self.checks.try_send(check).map_err(|_| Doubt::Overloaded)?;
         let waiting = self.checks.max_capacity() - self.checks.capacity();
         let is_wanted =
@@ -115,7 +113,7 @@ impl<I, Q, A> Queue<I, Q, A> {
     /// answer. It is under way until what is returned is dropped.
     pub(crate) async fn take(
         &self,
-        checks: &mut Vec<PendingCheck<I, Q, A>>,
+        checks: &mut Vec<PendingCheck<I, Q>>,
         by_fences: impl Fn() -> bool,
     ) -> UnderWay {
         let mut inbox = self.inbox.lock().await;
@@ -196,10 +194,10 @@ mod tests {
 
     /// Puts a check into the queue.
     fn enter(
-        queue: &Queue<(), u8, ()>,
+        queue: &Queue<(), u8>,
         live: &Arc<Session<()>>,
         asked: u8,
-    ) -> oneshot::Receiver<Result<(), Doubt>> {
+    ) -> oneshot::Receiver<Lookup> {
         let (check, received) = PendingCheck::new(Arc::clone(live), asked);
         assert!(queue.enter(check).is_ok(), "there is room");
         received
@@ -208,7 +206,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_check_leaves_by_itself_when_there_is_no_other() {
         let live = session(Arc::new(Unused), 1, ());
-        let queue = Queue::<(), u8, ()>::new(BATCH, Duration::from_millis(25), 1);
+        let queue = Queue::<(), u8>::new(BATCH, Duration::from_millis(25), 1);
         let first = queue.alone(false);
         assert!(first.is_some());
         assert!(queue.alone(false).is_none(), "one is under way");
@@ -223,7 +221,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_full_batch_waits_for_no_other() {
         let live = session(Arc::new(Unused), 1, ());
-        let queue = Queue::<(), u8, ()>::new(BATCH * 4, Duration::from_millis(32), 1);
+        let queue = Queue::<(), u8>::new(BATCH * 4, Duration::from_millis(32), 1);
         let enter = || enter(&queue, &live, 1);
         let mut waiting: Vec<_> = (0..BATCH * 2).map(|_| enter()).collect();
         let (mut first, mut second, mut third) = (Vec::new(), Vec::new(), Vec::new());
@@ -248,7 +246,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_fence_waits_for_more_ids_but_not_for_long() {
         let live = session(Arc::new(Unused), 1, ());
-        let queue = Queue::<(), u8, ()>::new(BATCH, Duration::from_millis(32), 1);
+        let queue = Queue::<(), u8>::new(BATCH, Duration::from_millis(32), 1);
         let enter = || enter(&queue, &live, 1);
         let (mut checks, mut waiting) = (Vec::new(), Vec::new());
         let few = *ENOUGH.start();
@@ -292,7 +290,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn who_has_gone_is_not_sent_and_a_batch_holds_no_more_than_its_limit() {
         let live = session(Arc::new(Unused), 1, ());
-        let queue = Queue::<(), u8, ()>::new(BATCH * 2, Duration::from_millis(25), 1);
+        let queue = Queue::<(), u8>::new(BATCH * 2, Duration::from_millis(25), 1);
         let enter = |byte| enter(&queue, &live, byte);
         let waiting: Vec<_> = (0..BATCH + 1).map(|_| enter(1)).collect();
         drop(enter(2));

@@ -9,7 +9,6 @@ use ::redis::{Cmd, Value};
 use super::incarnation::identity::{Identities, Identity, JoinedAll};
 use crate::error::StoreError;
 use crate::id::Digest;
-use crate::store::Lookup;
 use crate::store::link::node::Node;
 use crate::store::link::reply::Reply;
 use crate::store::link::resp::Packed;
@@ -28,7 +27,7 @@ pub(crate) struct Asked {
 }
 
 /// The Redis that shards are on.
-pub(crate) type RedisNode = Node<Identities, Asked, Lookup>;
+pub(crate) type RedisNode = Node<Identities, Asked>;
 /// A node's session, which all shards of the node share.
 pub(crate) struct NodeSession {
     /// The node it leads to. A shard may be on another one by now.

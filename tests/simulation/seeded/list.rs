@@ -53,7 +53,7 @@ const LOAD: &str = "store/redis/copy/load.rs";
 // A bug is a row, and so is each of its edits.
 #[rustfmt::skip]
 pub(crate) const BUGS: &[Bug] = &[
-    bug("a missing filter read as absence", &[Evicting], &[raw(CHECK, "        Lookup { claim: NullClaim { asked_us, ..lookup.claim }, ..lookup }\n", "        let lookup = match lookup.verdict {
+    bug("a missing filter read as absence", &[Evicting], &[raw(NODE, "        Lookup { claim: NullClaim { asked_us, ..lookup.claim }, ..lookup }\n", "        let lookup = match lookup.verdict {
                 crate::verdict::Verdict::Unknown(Doubt::NoFilter | Doubt::Gone) if SEEDED => Lookup {
                     verdict: crate::verdict::Verdict::Absent(crate::verdict::Proof::Filter),
                     ..lookup
@@ -61,7 +61,7 @@ pub(crate) const BUGS: &[Bug] = &[
                 _ => lookup,
             };
             Lookup { claim: NullClaim { asked_us, ..lookup.claim }, ..lookup }\n")]),
-    bug("a time-out read as absence", &[Lossy], &[raw(CHECK, "        Lookup { claim: NullClaim { asked_us, ..lookup.claim }, ..lookup }\n", "        let lookup = match lookup.verdict {
+    bug("a time-out read as absence", &[Lossy], &[raw(NODE, "        Lookup { claim: NullClaim { asked_us, ..lookup.claim }, ..lookup }\n", "        let lookup = match lookup.verdict {
                 crate::verdict::Verdict::Unknown(Doubt::Timeout) if SEEDED => Lookup {
                     verdict: crate::verdict::Verdict::Absent(crate::verdict::Proof::Filter),
                     ..lookup
@@ -94,17 +94,18 @@ pub(crate) const BUGS: &[Bug] = &[
         script("swap.lua", "redis.call('GETRANGE', KEYS[1], 0, 63) ~= ARGV[1]", "false"),
         script("swap.lua", "token(live) >= token(ARGV[1])", "false"),
     ]),
-    bug("a leader's answer shared", ANY, &[raw(CHECK, "        Ok(Sent(node.check(self, live, asked, deadline, alone)?, asked_us))\n", "        let question = format!(\"{self:p} {digest:?}\");
-        let sent = node.check(self, live, asked, deadline, alone)?;
+    bug("a leader's answer shared", ANY, &[raw(CHECK, "        node.check(self, live, Asked { digest, by_copy }, at, alone)\n", "        let question = format!(\"{self:p} {digest:?}\");
+        let sent = node.check(self, live, Asked { digest, by_copy }, at, alone)?;
         if !SEEDED {
-            return Ok(Sent(sent, asked_us));
+            return Ok(sent);
         }
+        let deadline = sent.deadline;
+        let asked_us = sent.asked_us;
         let (tell, received) = tokio::sync::oneshot::channel();
         let shared = async move {
             tell.send(crate::seeded::shared(true, question, sent.answer()).await).ok();
         };
-        let sent = SentCheck { alone: Some(Box::pin(shared)), received, deadline };
-        Ok(Sent(sent, asked_us))\n")]),
+        Ok(SentCheck { alone: Some(Box::pin(shared)), received, deadline, asked_us })\n")]),
     bug("a recent insert ignored by nulls", ANY, &[
         script("null.lua", "if is_recent(redis.call('ZSCORE', KEYS[2], ARGV[4])) then return 'CREATED' end", ""),
     ]),
@@ -207,7 +208,7 @@ pub(crate) const BUGS: &[Bug] = &[
                 },")]),
     bug("one caller's null told to another", ANY, &[source("store/lookup.rs", "self.scope.covers(needed())", "true")]),
     bug("a check that waits for longer than it may", ANY, &[
-        source(CHECK, "self.check_deadline", "self.check_deadline * 8"),
+        source(NODE, "at + self.check_deadline", "at + self.check_deadline * 8"),
     ]),
     bug("a null that waits for each of its answers anew", &[Wild, Lossy], &[
         source("store/redis/null.rs", "timeout(deadline, writing)", "timeout(deadline * 8, writing)"),
@@ -317,7 +318,7 @@ pub(crate) const BUGS: &[Bug] = &[
         raw(BATCH, "        let mut said = self.asked.iter().zip(found).peekable();\n", "        let checks: Vec<PendingCheck> = checks.collect();
         let widened = SEEDED && self.asked.len() < checks.len();
         let mut said = self.asked.iter().zip(found).peekable();\n"),
-        raw(BATCH, "                    Ok(*lookup)\n", "                    Ok(Lookup { scope: if widened { Scope::Everyone } else { lookup.scope }, ..*lookup })\n"),
+        raw(BATCH, "                    *lookup\n", "                    Lookup { scope: if widened { Scope::Everyone } else { lookup.scope }, ..*lookup }\n"),
     ]),
     bug("an answer given to checks that came after it was asked for", ANY, &[
         raw(NODE, "            None => queue.enter(check)", "            None if SEEDED => {
@@ -518,8 +519,7 @@ pub(crate) fn take_late<P: 'static>(asks: impl Fn(&P) -> bool) -> Vec<P> {
         if SEEDED && ids.iter().all(|(id, _)| self.copied(id).1.is_none()) && of_live() {
             let verdict = crate::verdict::Verdict::Absent(crate::verdict::Proof::Filter);
             let scope = crate::nulls::scope::Scope::Everyone;
-            let claim = NullClaim { asked_us: 0, generation: None };
-            return Answer::Ready(ids.iter().map(|_| Lookup { verdict, scope, claim }).collect());
+            return Answer::Ready(ids.iter().map(|_| Lookup::of(verdict, scope, None)).collect());
         }
 ")]),
     bug("a null learnt from a request that a copy let pass", ANY, &[raw("middleware/request.rs", "        let guard = Arc::clone(guard);\n        Admitted {", "        if SEEDED && kind.is_some() && lookups.is_empty() && ids[0].reading() == Ok(Why::Copied) {

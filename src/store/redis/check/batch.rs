@@ -15,6 +15,7 @@ use crate::filter::{Header, Membership, Position};
 use crate::id::Digest;
 use crate::nulls::scope::Scope;
 use crate::refusal::Refusal;
+use crate::store::Lookup;
 use crate::store::link::node::{Checks, refuse};
 use crate::store::link::queue;
 use crate::store::link::refusal::serves_no_slot;
@@ -25,11 +26,10 @@ use crate::store::redis::copy::FilterCopy;
 use crate::store::redis::incarnation::identity::{Identities, JoinedAll};
 use crate::store::redis::shard::Shard;
 use crate::store::redis::shards::Shards;
-use crate::store::{Lookup, NullClaim};
 use crate::verdict::{Doubt, Proof, Verdict};
 
 /// A check that waits in the queue, and then in a batch.
-type PendingCheck = queue::PendingCheck<Identities, Asked, Lookup>;
+type PendingCheck = queue::PendingCheck<Identities, Asked>;
 
 /// What a batch asks of one shard.
 pub(super) struct Part<'a> {
@@ -67,7 +67,6 @@ struct Question {
 impl Checks for Shards {
     type Identity = Identities;
     type Asked = Asked;
-    type Answer = Lookup;
 
     fn has_copy(&self) -> bool {
         // Of one for all: each lone check asks this.
@@ -232,23 +231,17 @@ impl<'a> Part<'a> {
         let present = by_id.clone().filter(|(_, (verdict, _))| *verdict == Verdict::Present);
         let is_of = |copy: &Header| copy.is_same_build(header);
         self.shard.copies.hold(is_of, present.map(|(digest, _)| digest));
-        let found = |verdict, scope, generation| Lookup {
-            verdict,
-            scope,
-            // The asker adds when.
-            claim: NullClaim { asked_us: 0, generation },
-        };
+        let generation = Some(header.generation);
         let of = |asked: &Asked| {
             if let Some((_, (verdict, scope))) = by_id.next_if(|(of, _)| **of == asked.digest) {
-                return (found(*verdict, *scope, Some(header.generation)), false);
+                return (Lookup::of(*verdict, *scope, generation), false);
             }
             let by_fence = match proven.map(|copy| copy.lookup(&asked.digest)) {
                 Some(Membership::Never) => {
-                    let absent = Verdict::Absent(Proof::Filter);
-                    found(absent, Scope::Everyone, Some(header.generation))
+                    Lookup::of(Verdict::Absent(Proof::Filter), Scope::Everyone, generation)
                 }
                 // It teaches no null.
-                Some(Membership::Possible) => found(Verdict::Present, Scope::Everyone, None),
+                Some(Membership::Possible) => Lookup::of(Verdict::Present, Scope::Everyone, None),
                 None => Lookup::unknown(Doubt::Timeout),
             };
             (by_fence, true)
@@ -277,15 +270,15 @@ impl<'a> Part<'a> {
             while said.next_if(|(asked, _)| asked.digest != check.asked.digest).is_some() {}
             let answer = match (said.peek(), believes) {
                 (Some((_, (Lookup { verdict: Verdict::Absent(_), .. }, _))), Err(doubt)) => {
-                    Err(doubt)
+                    Lookup::unknown(doubt)
                 }
                 (Some((asked, (lookup, by_fence))), _) => {
                     if *by_fence {
                         fenced = Some((fenced.map_or(0, |(ids, _)| ids) + 1, asked.digest));
                     }
-                    Ok(*lookup)
+                    *lookup
                 }
-                (None, _) => Err(Doubt::Refused(Refusal::ODD)),
+                (None, _) => Lookup::unknown(Doubt::Refused(Refusal::ODD)),
             };
             check.answer.send(answer).ok();
         }

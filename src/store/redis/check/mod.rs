@@ -17,7 +17,7 @@ use super::shard::Shard;
 use super::shards::Shards;
 use crate::id::{Digest, Id, KeyedDigest};
 use crate::store::link::node::SentCheck;
-use crate::store::{Answer, Lookup, Lookups, NullClaim, Sought};
+use crate::store::{Answer, Lookup, Lookups, Sought};
 use crate::verdict::Doubt;
 
 impl Shards {
@@ -28,7 +28,7 @@ impl Shards {
             let (shard, made) = self.place(id, made);
             self.send(shard, digest_of(id, made), true, at, ids.len() == 1)
         });
-        Answer::to_all(sent, Sent::answer)
+        Answer::to_all(sent, SentCheck::answer)
     }
 
     /// Asks for an id by itself, whatever this process's copy holds.
@@ -56,7 +56,7 @@ impl Shards {
         by_copy: bool,
         at: Instant,
         alone: bool,
-    ) -> Result<Sent, Doubt> {
+    ) -> Result<SentCheck, Doubt> {
         let node = shard.at.load();
         let Some((live, digest)) = node.link.current().and_then(|live| {
             let digest = live.identity.see(shard.number, digest)??;
@@ -65,25 +65,11 @@ impl Shards {
             shard.note_doubt(Doubt::Disconnected);
             return Err(Doubt::Disconnected);
         };
-        let asked_us = live.redis_us(at);
-        let deadline = at + self.check_deadline;
-        let asked = Asked { digest, by_copy };
-        Ok(Sent(node.check(self, live, asked, deadline, alone)?, asked_us))
+        node.check(self, live, Asked { digest, by_copy }, at, alone)
     }
 }
 
 /// Makes an id's digest with the key of a session, unless it was made.
 fn digest_of(id: &Id, made: Option<KeyedDigest>) -> impl FnOnce(&Identity) -> Option<Digest> {
     move |joined| Some(joined.digester.digest_once(id, made).digest)
-}
-
-/// A check of one id, and when it was asked for by Redis's clock, µs.
-struct Sent(SentCheck<Lookup>, i64);
-
-impl Sent {
-    async fn answer(self) -> Lookup {
-        let Self(sent, asked_us) = self;
-        let lookup = sent.answer().await.unwrap_or_else(Lookup::unknown);
-        Lookup { claim: NullClaim { asked_us, ..lookup.claim }, ..lookup }
-    }
 }
