@@ -186,6 +186,15 @@ impl Gate {
         self.missed.forgotten_since(built)
     }
 
+    /// Whether other requests for an id may wait for a request's answer: it will pass, and nothing is known of its record here.
+    pub(crate) fn leads(&self, of: &Subject, now: Instant) -> bool {
+        let passes = match of.known {
+            Known::Unasked(why) => why != Why::Found,
+            Known::Asked { verdict, .. } => !matches!(verdict, Verdict::Absent(_)),
+        };
+        passes && self.mode() == Mode::Enforce && !self.missed.holds(of.hash, now)
+    }
+
     /// Decides on a request for ids of which this is known. How many more are listed that are no ids is `unread`: what they
     /// mean to the handler is not known, so with any the request is not refused as absent.
     pub(crate) fn rule(&self, ids: &mut [Subject], unread: usize, now: Instant) -> Ruling {

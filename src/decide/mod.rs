@@ -3,6 +3,7 @@
 //! The first row that fits of the table on the crate's page decides. Nothing here knows HTTP or Redis.
 
 pub(crate) mod bucket;
+pub(crate) mod flights;
 pub(crate) mod gate;
 pub(crate) mod lane;
 pub(crate) mod recent;

@@ -48,7 +48,7 @@ struct Line {
 }
 
 /// An id's hash, good within this process.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct IdHash(u64);
 
 /// Hashes ids with a key of this process.
@@ -70,6 +70,11 @@ impl IdHasher {
 impl IdHash {
     const fn tag(self) -> u64 {
         self.0 << (64 - TAG_BITS)
+    }
+
+    /// Returns which of so many parts it belongs to.
+    pub(crate) const fn part(self, parts: usize) -> usize {
+        self.0 as usize % parts
     }
 }
 

@@ -23,6 +23,7 @@ use self::options::Options;
 use self::removed::Removed;
 use crate::background::persist;
 use crate::decide::bucket::{Bucket, Throttle};
+use crate::decide::flights::Flights;
 use crate::decide::gate::{Gate, Known, Ruling, Subject, Why};
 use crate::decide::recent::IdHash;
 use crate::error::StoreError;
@@ -65,6 +66,7 @@ pub(crate) struct Guard {
     pub(crate) rebuilder: Arc<Rebuilder>,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) gate: Gate,
+    pub(crate) flights: Option<Arc<Flights>>,
     pub(crate) findings: Findings,
     pub(crate) invalid: InvalidCanary,
     pub(crate) no_id: NoIdAlarm,
@@ -96,6 +98,7 @@ impl Guard {
         };
         Self {
             extractor,
+            flights: options.single_flight.map(Flights::new),
             options,
             rebuilder: Arc::new(rebuilder),
             gate: Gate::new(settings, store.fleet_mode()),

@@ -1,5 +1,7 @@
 //! The application's choices at the HTTP edge.
 
+use std::time::Duration;
+
 use http::{Method, StatusCode};
 use smallvec::SmallVec;
 
@@ -41,6 +43,8 @@ pub(crate) struct Options {
     pub(crate) methods: SmallVec<[Method; 2]>,
     pub(crate) on_invalid: OnInvalid,
     pub(crate) nulls: NegativeCaching,
+    /// How long a request waits for another's answer.
+    pub(crate) single_flight: Option<Duration>,
 }
 
 impl Options {
@@ -49,6 +53,7 @@ impl Options {
             methods: SmallVec::from_buf([Method::GET, Method::HEAD]),
             on_invalid: OnInvalid::default(),
             nulls: NegativeCaching::new().behind(extractor.is_ambiguous()),
+            single_flight: None,
         }
     }
 }

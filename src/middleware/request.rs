@@ -8,6 +8,7 @@ use smallvec::SmallVec;
 use tokio::time::Instant;
 
 use super::verdicts::{FoundIds, Verdicts};
+use crate::decide::flights::{Lead, Turn};
 use crate::decide::gate::{Known, Ruling, Subject, Subjects, Why};
 use crate::decide::lane::Permit;
 use crate::extract::{Extraction, has_id_rewritten, readable};
@@ -16,21 +17,21 @@ use crate::id::{Id, InvalidId};
 use crate::mode::Mode;
 use crate::nulls::rules::{Outcome, RequestKind, has_failed, reads};
 use crate::rejection::Rejected;
-use crate::store::{Answer, Lookups, NullClaim, Sought};
+use crate::store::{Answer, BoxFuture, Lookups, NullClaim, Sought};
 use crate::verdict::Verdict;
 
-/// What a request turns out to be before anybody is asked.
-pub(super) enum Screened {
-    /// Nothing to check. It may belong to the sample of those that would be refused, which shows whether that is right.
+/// What becomes of a request.
+pub(super) enum Next {
+    /// It passes, and its response may be looked at.
     Pass(Option<Admitted>),
     Reject(Rejected),
-    About(Pending),
+    Wait(Pending, BoxFuture<'static, Lookups>),
 }
 
 impl Guard {
-    /// Sorts a request by its head alone.
+    /// Decides on a request by its head, or says what to wait for.
     #[inline]
-    pub(super) fn screen(self: &Arc<Self>, parts: &Parts) -> Screened {
+    pub(super) fn screen(self: &Arc<Self>, parts: &mut Parts) -> Next {
         self.metrics.requests.add(1);
         let mode = self.gate.mode();
         let extraction = if mode != Mode::Off && self.options.methods.contains(&parts.method) {
@@ -38,17 +39,17 @@ impl Guard {
             self.no_id.note(&extraction, &*self.extractor, parts, self.name());
             if extraction == Extraction::Unguarded && has_id_rewritten(&*self.extractor, parts) {
                 self.metrics.unguarded_path.add(1);
-                return Screened::Pass(None);
+                return Next::Pass(None);
             }
             extraction
         } else {
             Extraction::Unguarded
         };
         match extraction {
-            Extraction::Id(id) => Screened::About(Pending::new([id], None, self)),
+            Extraction::Id(id) => Pending::new([id], None, self).check(self, parts),
             Extraction::Ids(listed) => match readable(listed) {
                 Ok((ids, _)) if ids.is_empty() => self.unguarded(),
-                Ok((ids, unread)) => Screened::About(Pending::new(ids, Some(unread), self)),
+                Ok((ids, unread)) => Pending::new(ids, Some(unread), self).check(self, parts),
                 Err(reason) => self.screen_invalid(reason, mode, &parts.method),
             },
             Extraction::Unguarded => self.unguarded(),
@@ -56,27 +57,22 @@ impl Guard {
         }
     }
 
-    fn unguarded(&self) -> Screened {
+    fn unguarded(&self) -> Next {
         self.metrics.unguarded.add(1);
-        Screened::Pass(None)
+        Next::Pass(None)
     }
 
-    fn screen_invalid(
-        self: &Arc<Self>,
-        reason: InvalidId,
-        mode: Mode,
-        method: &Method,
-    ) -> Screened {
+    fn screen_invalid(self: &Arc<Self>, reason: InvalidId, mode: Mode, method: &Method) -> Next {
         self.metrics.invalid.add(1);
         // A list that is too long says nothing of what is an id, and one of it costs thousands of look-ups.
         let tells = reads(method) && !matches!(reason, InvalidId::TooMany { .. });
         match self.options.on_invalid.status(reason) {
-            None => Screened::Pass(None),
+            None => Next::Pass(None),
             Some(_) if tells && (mode == Mode::Shadow || self.invalid.takes()) => {
-                Screened::Pass(Some(Admitted::sample(self, reason)))
+                Next::Pass(Some(Admitted::sample(self, reason)))
             }
-            Some(_) if mode == Mode::Shadow => Screened::Pass(None),
-            Some(status) => Screened::Reject(Rejected::invalid(reason, status, method.clone())),
+            Some(_) if mode == Mode::Shadow => Next::Pass(None),
+            Some(status) => Next::Reject(Rejected::invalid(reason, status, method.clone())),
         }
     }
 }
@@ -102,24 +98,56 @@ pub(super) struct Pending {
     ids: Subjects,
     /// How many more it lists that are no ids; nothing where it is about one id, and no list.
     unread: Option<usize>,
-    pub(super) asked: Instant,
+    asked: Instant,
+    flight: Flight,
+}
+
+/// Whether a request waits for the answer to another one about its id.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Flight {
+    Ahead,
+    Waiting,
+    /// It has waited, and waits no more.
+    Over,
 }
 
 impl Pending {
     #[inline]
-    pub(super) fn new(
-        ids: impl IntoIterator<Item = Id>,
-        unread: Option<usize>,
-        guard: &Guard,
-    ) -> Self {
+    fn new(ids: impl IntoIterator<Item = Id>, unread: Option<usize>, guard: &Guard) -> Self {
         let asked = Instant::now();
         let ids = ids.into_iter().map(|id| guard.subject(id, asked)).collect();
-        Self { ids, unread, asked }
+        Self { ids, unread, asked, flight: Flight::Ahead }
+    }
+
+    /// Asks what has to be asked, and decides if that is answered at once.
+    #[inline]
+    fn check(self, guard: &Arc<Guard>, request: &mut Parts) -> Next {
+        match self.look_up(guard) {
+            Answer::Ready(lookups) => {
+                let now = self.asked;
+                self.decide(guard, request, &lookups, now)
+            }
+            Answer::Pending(lookup) => Next::Wait(self, lookup),
+        }
+    }
+
+    /// Goes on after what it waited for.
+    pub(super) fn proceed(
+        self,
+        guard: &Arc<Guard>,
+        request: &mut Parts,
+        lookups: &Lookups,
+    ) -> Next {
+        if self.flight != Flight::Waiting {
+            return self.decide(guard, request, lookups, Instant::now());
+        }
+        let ids = self.ids.into_iter().map(|of| of.id);
+        Self { flight: Flight::Over, ..Self::new(ids, self.unread, guard) }.check(guard, request)
     }
 
     /// Asks for the ids that do not pass unasked, all at once.
     #[inline]
-    pub(super) fn check(&self, guard: &Guard) -> Answer<Lookups> {
+    fn look_up(&self, guard: &Guard) -> Answer<Lookups> {
         if self.ids.iter().all(|of| matches!(of.known, Known::Unasked(_))) {
             return Answer::Ready(Lookups::new());
         }
@@ -133,13 +161,13 @@ impl Pending {
     }
 
     #[inline]
-    pub(super) fn decide(
+    fn decide(
         mut self,
         guard: &Arc<Guard>,
         request: &mut Parts,
         lookups: &Lookups,
         now: Instant,
-    ) -> Result<Admitted, Rejected> {
+    ) -> Next {
         let mut answers = lookups.iter();
         for of in &mut self.ids {
             if let Known::Asked { verdict, is_sampled, .. } = &mut of.known
@@ -153,8 +181,18 @@ impl Pending {
                     && sampled().is_some_and(|Sampled(ids)| ids.contains(&of.id));
             }
         }
+        let lead = match self.turn(guard, now) {
+            Turn::Go(lead) => lead,
+            Turn::Wait(arrival) => {
+                guard.metrics.waited.add(1);
+                self.flight = Flight::Waiting;
+                return Next::Wait(self, arrival);
+            }
+        };
         match guard.rule(&mut self.ids, self.unread.unwrap_or(0), now) {
-            Ruling::Admit { permit, .. } => Ok(self.admit(guard, request, lookups, permit)),
+            Ruling::Admit { permit, .. } => {
+                Next::Pass(Some(self.admit(guard, request, lookups, permit, lead)))
+            }
             Ruling::Refuse(proof) => {
                 // All were asked for.
                 let mut refused = self.ids.iter().zip(lookups);
@@ -163,11 +201,30 @@ impl Pending {
                 if let Some((of, _)) = refused {
                     guard.tell_of_refusal(&of.id, proof, generation, now);
                 }
-                Err(Rejected::absent(proof, generation, request.method.clone()))
+                Next::Reject(Rejected::absent(proof, generation, request.method.clone()))
             }
             Ruling::Busy { verdict, retry_after } => {
-                Err(Rejected::busy(verdict, retry_after, request.method.clone()))
+                Next::Reject(Rejected::busy(verdict, retry_after, request.method.clone()))
             }
+        }
+    }
+
+    /// Returns whose turn it is, where one request for an id goes first.
+    fn turn(&self, guard: &Guard, now: Instant) -> Turn<BoxFuture<'static, Lookups>> {
+        let (Some(flights), [of], None, Flight::Ahead) =
+            (&guard.flights, &self.ids[..], self.unread, self.flight)
+        else {
+            return Turn::Go(None);
+        };
+        if !guard.gate.leads(of, now) {
+            return Turn::Go(None);
+        }
+        match flights.enter(of.hash, now) {
+            Turn::Go(lead) => Turn::Go(lead),
+            Turn::Wait(arrival) => Turn::Wait(Box::pin(async {
+                arrival.await;
+                Lookups::new()
+            })),
         }
     }
 
@@ -179,8 +236,9 @@ impl Pending {
         request: &mut Parts,
         lookups: &Lookups,
         permit: Option<Permit>,
+        lead: Option<Lead>,
     ) -> Admitted {
-        let Self { ids, unread, asked } = self;
+        let Self { ids, unread, asked, .. } = self;
         Sampled::note(request, &ids);
         let (mut kind, mut claim) = (None, None);
         if unread.is_some() {
@@ -202,7 +260,7 @@ impl Pending {
             });
         }
         let guard = Arc::clone(guard);
-        Admitted { guard, ids, kind, claim, asked, permit, invalid: None, is_answered: false }
+        Admitted { guard, ids, kind, claim, asked, permit, lead, invalid: None, is_answered: false }
     }
 }
 
@@ -217,6 +275,8 @@ pub(super) struct Admitted {
     claim: Option<NullClaim>,
     asked: Instant,
     permit: Option<Permit>,
+    /// That others wait for its answer, until what it taught is remembered.
+    lead: Option<Lead>,
     /// Why it has no id, where the response shows whether that is so.
     invalid: Option<InvalidId>,
     is_answered: bool,
@@ -232,6 +292,7 @@ impl Admitted {
             claim: None,
             asked: Instant::now(),
             permit: None,
+            lead: None,
             invalid: Some(reason),
             is_answered: false,
         }
@@ -250,7 +311,9 @@ impl Admitted {
         }
         if let Some(kind) = self.kind {
             let outcome = self.guard.options.nulls.outcome(kind, response);
-            return self.learn(|_| outcome);
+            let learning = self.learn(|_| outcome);
+            let lead = self.lead.take();
+            return learning.map(|learning| learning.map(move |()| drop(lead)));
         }
         if has_failed(response.status()) {
             return self.learn(|_| Outcome::NotAnswered);

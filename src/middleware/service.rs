@@ -10,9 +10,8 @@ use tower_service::Service;
 
 use super::future::{ResponseFuture, Waiting};
 use super::layer::{BloomGuard, RejectingLayer};
-use super::request::Screened;
+use super::request::Next;
 use crate::rejection::{NotFound, Rejection, reject};
-use crate::store::Answer;
 
 /// Answers requests for ids that are proven absent, and passes all others to the service within.
 ///
@@ -81,28 +80,18 @@ where
         // Put together again only for the service within: a request is large to move.
         let (mut parts, body) = request.into_parts();
         let guard = self.guard.start();
-        let decided = match guard.screen(&parts) {
-            Screened::About(pending) => match pending.check(guard) {
-                Answer::Ready(lookups) => {
-                    let now = pending.asked;
-                    pending.decide(guard, &mut parts, &lookups, now).map(Some)
-                }
-                Answer::Pending(lookup) => {
-                    let (guard, rejection) = (Arc::clone(guard), Arc::clone(&self.rejection));
-                    let inner = self.take_ready();
-                    let waiting = Waiting { lookup, inner, parts, body, pending, guard, rejection };
-                    return ResponseFuture::looking_up(waiting);
-                }
-            },
-            Screened::Reject(rejected) => Err(rejected),
-            Screened::Pass(sample) => Ok(sample),
-        };
-        match decided {
-            Ok(admitted) => {
+        match guard.screen(&mut parts) {
+            Next::Pass(admitted) => {
                 let response = self.inner.call(Request::from_parts(parts, body));
                 ResponseFuture::running(response, admitted)
             }
-            Err(rejected) => {
+            Next::Wait(pending, lookup) => {
+                let (guard, rejection) = (Arc::clone(guard), Arc::clone(&self.rejection));
+                let inner = self.take_ready();
+                let waiting = Waiting { lookup, inner, parts, body, pending, guard, rejection };
+                ResponseFuture::looking_up(waiting)
+            }
+            Next::Reject(rejected) => {
                 // Gives back what the service within had reserved: a connection that idles after a refusal must not sit on a
                 // concurrency permit.
                 drop(self.take_ready());

@@ -4,3 +4,4 @@ mod bound;
 mod copies;
 mod lanes;
 mod neighbour;
+mod single_flight;

@@ -1,0 +1,185 @@
+//! Single flight: of several requests for an id of which nothing is known, one goes first.
+//!
+//! The others wait until it is answered, and are decided anew then. Only its arrival is shared, never its answer: what a waiter
+//! gets follows from what the table knows by then. As groupcache's and Go's `singleflight`, but for that.
+
+use std::collections::HashMap;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::sync::{Semaphore, oneshot};
+use tokio::time::{Instant, timeout_at};
+
+use super::recent::IdHash;
+
+/// Requests that wait for one id at the most, and for all of them. Others do not wait.
+const WAITING_FOR_ONE: usize = 1_024;
+const WAITING: usize = 16_384;
+/// Ids of which one request is under way at the most. Of others all requests go at once.
+const FLYING: usize = 65_536;
+const PARTS: usize = 16;
+
+/// The ids that a request is under way for, and who waits for its answer.
+pub(crate) struct Flights {
+    max_wait: Duration,
+    parts: [Mutex<HashMap<IdHash, Flight>>; PARTS],
+    room: Arc<Semaphore>,
+}
+
+struct Flight {
+    /// Nobody waits for longer than until then, however many requests come.
+    until: Instant,
+    waiting: Vec<oneshot::Sender<()>>,
+}
+
+/// What a request does.
+pub(crate) enum Turn<W> {
+    /// It goes. With a lead others wait for it.
+    Go(Option<Lead>),
+    /// It waits for this, and is decided anew then.
+    Wait(W),
+}
+
+/// The request that goes first, until this is dropped.
+pub(crate) struct Lead {
+    flights: Arc<Flights>,
+    id: IdHash,
+}
+
+impl Flights {
+    pub(crate) fn new(max_wait: Duration) -> Arc<Self> {
+        let room = Arc::new(Semaphore::new(WAITING));
+        Arc::new(Self { max_wait, parts: Default::default(), room })
+    }
+
+    /// Returns whose turn it is.
+    pub(crate) fn enter(
+        self: &Arc<Self>,
+        id: IdHash,
+        now: Instant,
+    ) -> Turn<impl Future<Output = ()> + Send + use<>> {
+        let mut part = self.part(id).lock();
+        let Some(flight) = part.get_mut(&id) else {
+            if part.len() == FLYING / PARTS {
+                return Turn::Go(None);
+            }
+            part.insert(id, Flight { until: now + self.max_wait, waiting: Vec::new() });
+            return Turn::Go(Some(Lead { flights: Arc::clone(self), id }));
+        };
+        if now >= flight.until || flight.waiting.len() == WAITING_FOR_ONE {
+            return Turn::Go(None);
+        }
+        let Ok(place) = Arc::clone(&self.room).try_acquire_owned() else {
+            return Turn::Go(None);
+        };
+        let (arrives, arrived) = oneshot::channel();
+        flight.waiting.push(arrives);
+        let until = flight.until;
+        Turn::Wait(async move {
+            // It arrives when the sender is dropped.
+            let _ends = timeout_at(until, arrived).await;
+            drop(place);
+        })
+    }
+
+    fn part(&self, id: IdHash) -> &Mutex<HashMap<IdHash, Flight>> {
+        &self.parts[id.part(PARTS)]
+    }
+}
+
+impl Drop for Lead {
+    fn drop(&mut self) {
+        let flight = self.flights.part(self.id).lock().remove(&self.id);
+        // Whoever waits is woken without the lock.
+        drop(flight);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::time::{advance, timeout};
+
+    use super::*;
+    use crate::decide::recent::IdHasher;
+    use crate::id::Id;
+
+    const MAX_WAIT: Duration = Duration::from_secs(1);
+
+    fn hash(id: u64) -> IdHash {
+        IdHasher::new().hash(&Id::display(&id).unwrap())
+    }
+
+    fn lead<W>(turn: Turn<W>) -> Option<Lead> {
+        let Turn::Go(lead) = turn else { panic!("it waits") };
+        lead
+    }
+
+    fn wait<W>(turn: Turn<W>) -> W {
+        let Turn::Wait(arrival) = turn else { panic!("it goes") };
+        arrival
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_others_wait_until_the_first_is_answered() {
+        let (flights, id) = (Flights::new(MAX_WAIT), hash(1));
+        let first = lead(flights.enter(id, Instant::now())).unwrap();
+        let mut others: Vec<_> =
+            (0..3).map(|_| Box::pin(wait(flights.enter(id, Instant::now())))).collect();
+        assert!(timeout(MAX_WAIT / 2, &mut others[0]).await.is_err());
+        assert!(lead(flights.enter(hash(2), Instant::now())).is_some(), "another id");
+        drop(first);
+        let began = Instant::now();
+        for other in others {
+            other.await;
+        }
+        assert_eq!(began.elapsed(), Duration::ZERO);
+        assert!(lead(flights.enter(id, Instant::now())).is_some(), "the next one leads");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_slow_first_request_costs_others_one_wait_altogether() {
+        let (flights, id) = (Flights::new(MAX_WAIT), hash(1));
+        let began = Instant::now();
+        let _first = lead(flights.enter(id, began)).unwrap();
+        advance(MAX_WAIT * 3 / 4).await;
+        wait(flights.enter(id, Instant::now())).await;
+        assert_eq!(began.elapsed(), MAX_WAIT);
+        assert!(lead(flights.enter(id, Instant::now())).is_none(), "nobody waits any more");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn no_more_wait_than_there_is_room_for() {
+        let (flights, now) = (Flights::new(MAX_WAIT), Instant::now());
+        let leads: Vec<_> = (0..17).map(|id| (hash(id), 0)).collect();
+        let mut kept = Vec::new();
+        let mut waiting = Vec::new();
+        for (id, _) in &leads {
+            kept.push(lead(flights.enter(*id, now)));
+            for _ in 0..WAITING_FOR_ONE {
+                match flights.enter(*id, now) {
+                    Turn::Wait(arrival) => waiting.push(arrival),
+                    Turn::Go(lead) => assert!(lead.is_none()),
+                }
+            }
+            assert!(lead(flights.enter(*id, now)).is_none(), "so many wait for one");
+        }
+        assert_eq!(waiting.len(), WAITING);
+        waiting.pop();
+        let id = hash(99);
+        kept.push(lead(flights.enter(id, now)));
+        drop(wait(flights.enter(id, now)));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_ids_under_way_are_bounded() {
+        let (flights, now) = (Flights::new(MAX_WAIT), Instant::now());
+        let hasher = IdHasher::new();
+        let ids = (0..2 * FLYING as u64).map(|id| hasher.hash(&Id::display(&id).unwrap()));
+        let leads: Vec<_> = ids.filter_map(|id| lead(flights.enter(id, now))).collect();
+        assert_eq!(leads.len(), FLYING);
+        drop(leads);
+        assert!(flights.parts.iter().all(|part| part.lock().is_empty()));
+    }
+}
