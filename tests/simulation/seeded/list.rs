@@ -616,4 +616,14 @@ pub(crate) fn take_late<P: 'static>(asks: impl Fn(&P) -> bool) -> Vec<P> {
     bug("what took a disproved filter's place kept whatever it lacks", &[Calm], &[
         script("distrust.lua", "redis.call('SETRANGE', KEYS[1], ARGV[4], ARGV[8])", ""),
     ]),
+    // One request for an id goes first.
+    bug("a waiter that inherits a 404", ANY, &[
+        raw("middleware/request.rs", "        let ids = self.ids.into_iter().map(|of| of.id);\n", "        if SEEDED && !guard.gate.leads(&self.ids[0], Instant::now()) {
+            return Next::Reject(Rejected::absent(crate::verdict::Proof::Null, None, request.method.clone()));
+        }
+        let ids = self.ids.into_iter().map(|of| of.id);\n"),
+    ]),
+    bug("a waiter that is forgotten", ANY, &[
+        source("decide/flights.rs", "timeout_at(until, arrived).await", "Ok::<_, tokio::time::error::Elapsed>(arrived.await)"),
+    ]),
 ];
