@@ -119,6 +119,7 @@ pub use nulls::rules::{Missing, NegativeCaching};
 pub use rebuild::{Schedule, from_blocking, from_fn, from_iter, from_stream};
 pub use refusal::Refusal;
 pub use settings::OnUnknown;
+pub use store::Inserted;
 #[cfg(feature = "redis")]
 pub use store::foreign::filter::ForeignFilter;
 #[cfg(feature = "uuid")]

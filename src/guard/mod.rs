@@ -39,7 +39,7 @@ use crate::observe::state::GuardState;
 use crate::random;
 use crate::rebuild::{ErasedSource, Rebuilder, Schedule};
 use crate::settings::Settings;
-use crate::store::{Answer, Lookup, NewNull, NullClaim, Remembered, Store};
+use crate::store::{Answer, Inserted, Lookup, NewNull, NullClaim, Remembered, Store};
 use crate::verdict::{Doubt, Proof, Verdict};
 
 /// The least time between two lines about requests that are answered 503.
@@ -267,11 +267,11 @@ impl Guard {
         remembered.map(move |remembered| metrics.null(remembered))
     }
 
-    pub(crate) async fn insert(&self, ids: Vec<Id>) -> Result<(), StoreError> {
+    pub(crate) async fn insert(&self, ids: Vec<Id>) -> Result<Inserted, StoreError> {
         let count = ids.len() as u64;
         let begun = Instant::now();
         let outcome = self.store.add(ids.clone()).await;
-        self.metrics.insert(count, outcome.as_ref().copied(), begun);
+        self.metrics.insert(count, outcome.as_ref().map(drop), begun);
         if outcome.is_ok() {
             ids.iter().for_each(|id| self.gate.inserted(id));
         }

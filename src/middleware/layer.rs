@@ -22,7 +22,7 @@ use crate::observe::metrics::Stats;
 use crate::observe::state::GuardState;
 #[cfg(feature = "redis")]
 use crate::refusal::Refusal;
-use crate::store::Sought;
+use crate::store::{Inserted, Sought};
 use crate::verdict::Verdict;
 
 const READY_POLL: Duration = Duration::from_millis(10);
@@ -113,13 +113,14 @@ impl BloomGuard {
     /// a moment at which the record exists and is refused.
     ///
     /// A record that is never committed costs one false positive until the next rebuild. Inserting an
-    /// id again does no harm.
+    /// id again does no harm. What it [returns](Inserted) says whether the id is new, as far as the filter
+    /// knows; that is no substitute for the database's unique index.
     ///
     /// # Errors
     ///
     /// [`StoreError::InvalidId`] when every check would refuse the id, another one when the
     /// store did not acknowledge it. Try again, or let the creation fail.
-    pub async fn insert(&self, id: &(impl AsId + ?Sized)) -> Result<(), StoreError> {
+    pub async fn insert(&self, id: &(impl AsId + ?Sized)) -> Result<Inserted, StoreError> {
         let id = self.canonical(id)?;
         self.start().insert(vec![id]).await
     }

@@ -37,6 +37,7 @@ use crate::mode::SharedMode;
 
 pub(crate) use condition::{Condition, FleetChange, FleetView, SeenMetadata, Survey};
 pub use condition::{CopyState, LiveFilter, Record, ShardsState};
+pub use lookup::Inserted;
 pub(crate) use lookup::{
     Answer, BoxFuture, Copied, Distrusted, Lookup, Lookups, NewNull, NullClaim, Remembered, Sought,
 };
@@ -133,8 +134,8 @@ impl Store {
     }
 
     /// Acknowledges ids in every filter that needs them.
-    pub(crate) async fn add(&self, ids: Vec<Id>) -> Result<(), StoreError> {
-        ask!(self, store => store.add(ids).await)
+    pub(crate) async fn add(&self, ids: Vec<Id>) -> Result<Inserted, StoreError> {
+        ask!(self, store => store.add(ids).await, store => store.add(ids).await.map(|()| Inserted::Perhaps))
     }
 
     /// Remembers that an id was missing, unless a create of it can have begun since.

@@ -3,6 +3,7 @@
 mod connection;
 mod copy;
 mod credentials;
+mod inserted;
 mod joins;
 mod memory;
 mod names;

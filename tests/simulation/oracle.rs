@@ -58,6 +58,8 @@ pub(crate) struct Findings {
     pub(crate) first_swaps: BTreeMap<Bytes, u64>,
     /// Nulls that refused.
     pub(crate) nulls: u64,
+    /// How many filters had gone live when an id was last inserted as new.
+    pub(crate) new: BTreeMap<u64, u64>,
     pub(crate) commits: u64,
     /// Rows that programs created which do not insert.
     pub(crate) strangers: u64,
@@ -144,6 +146,15 @@ pub(crate) fn existed(id: u64, instance: usize, answered: Answered) {
     });
     if absent && !unnoticed {
         violated(format!("{} ms: instance {instance} refused {id}, which exists", net::now_ms()));
+    }
+}
+
+/// An insert said that its id was new.
+pub(crate) fn was_new(id: u64, instance: usize) {
+    let swaps = FINDINGS.with_borrow(|findings| findings.swaps);
+    let before = FINDINGS.with_borrow_mut(|findings| findings.new.insert(id, swaps));
+    if before == Some(swaps) && !mishaps::rewound_lately(id) {
+        violated(format!("{} ms: instance {instance}: {id} was new twice", net::now_ms()));
     }
 }
 

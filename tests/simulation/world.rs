@@ -17,7 +17,9 @@ use crate::plan::{Ask, Caller, Config, Create, NEVER, Plan, Process, Told, What}
 use crate::rng::Rng;
 use crate::settings::Settings;
 use crate::store::map::endpoint::Endpoint;
-use crate::{BloomGuard, Builder, Mode, NegativeCaching, PathPattern, Schedule, StoreError};
+use crate::{
+    BloomGuard, Builder, Inserted, Mode, NegativeCaching, PathPattern, Schedule, StoreError,
+};
 use crate::{copies, database, fleet, pauses, random, seeded, shards, trace};
 
 /// How often a create tries to insert its id.
@@ -504,10 +506,13 @@ impl Create {
 }
 
 async fn insert(guard: &BloomGuard, instance: usize, ids: &[u64]) -> Result<(), StoreError> {
-    match ids {
-        [id] => guard.insert(id).await,
-        ids => guard.insert_many(ids).await,
-    }?;
+    if let [id] = ids {
+        if guard.insert(id).await? == Inserted::New {
+            oracle::was_new(*id, instance);
+        }
+    } else {
+        guard.insert_many(ids).await?;
+    }
     copies::inserted(instance, ids);
     Ok(())
 }

@@ -17,8 +17,8 @@ use tokio::time::Instant;
 
 use self::recent::Recent;
 use super::{
-    Answer, Condition, Distrusted, FleetChange, FleetView, LiveFilter, Lookup, Lookups, NewNull,
-    NullClaim, Record, Remembered, SeenMetadata, Sought, Survey,
+    Answer, Condition, Distrusted, FleetChange, FleetView, Inserted, LiveFilter, Lookup, Lookups,
+    NewNull, NullClaim, Record, Remembered, SeenMetadata, Sought, Survey,
 };
 use crate::error::{SettingError, StoreError};
 use crate::filter::{Filter, Generation, Membership};
@@ -137,26 +137,32 @@ impl MemoryStore {
         }
     }
 
-    pub(crate) async fn add(&self, ids: Vec<Id>) -> Result<(), StoreError> {
+    pub(crate) async fn add(&self, ids: Vec<Id>) -> Result<Inserted, StoreError> {
+        let mut inserted = Inserted::Perhaps;
         for (n, id) in ids.iter().enumerate() {
             if n > 0 && n % BATCH == 0 {
                 tokio::task::yield_now().await;
             }
-            self.add_one(self.digester.digest(id));
+            inserted = self.add_one(self.digester.digest(id));
         }
-        Ok(())
+        Ok(if ids.len() == 1 { inserted } else { Inserted::Perhaps })
     }
 
-    fn add_one(&self, digest: Digest) {
+    fn add_one(&self, digest: Digest) -> Inserted {
+        let mut inserted = Inserted::Perhaps;
         let mut books = self.books.lock();
         books.recent.insert(digest, Instant::now());
         self.nulls.forget(&digest);
         if let Some(live) = &*self.live.load() {
+            if live.doubt.is_none() && live.filter.lookup(&digest) == Membership::Never {
+                inserted = Inserted::New;
+            }
             live.filter.insert(&digest);
         }
         if let Some(building) = &books.building {
             building.insert(&digest);
         }
+        inserted
     }
 
     pub(crate) fn remember(&self, id: &Id, null: NewNull) -> Answer<Remembered> {

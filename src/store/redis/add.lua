@@ -12,7 +12,7 @@
 --          64 bytes; '' if it is no filter
 -- ARGV[8]  to ARGV[10]: the same for the filter being built
 -- ARGV[11] how long scans wait for the next call of this replay, ms; '' if this is no replay
--- Returns {'OK', the last of their numbers}; {'OTHER'} where this is another incarnation; or {'STALE', the fields of
+-- Returns {'OK', the last of their numbers, 1 if the live filter lacked any of them}; {'OTHER'} where this is another incarnation; or {'STALE', the fields of
 -- view.lua} when a filter is another than the caller computed bits for. Then nothing was inserted.
 local meta = redis.call('HMGET', KEYS[1], 'inc', 'last', 'reach', 'hold', 'heir')
 if meta[1] ~= ARGV[1] then return {'OTHER'} end
@@ -122,9 +122,11 @@ local function add_to(key, blocks)
     redis.call('SETRANGE', key, at, string.sub(both, 64 * i - 63, 64 * i))
   end
   redis.call('SETRANGE', key, 64, stamp(last))
+  return both ~= table.concat(bits)
 end
+local lacked = false
 if ARGV[7] ~= '' then
-  add_to(KEYS[3], ARGV[7])
+  lacked = add_to(KEYS[3], ARGV[7])
 elseif #head == 64 and string.byte(head, 12) == LIVE then
   -- Where the caller finds no filter to add to, others may: those that read the header before it was damaged, or
   -- that know another secret key. So it must not answer for this add. Every check reads the state.
@@ -135,4 +137,4 @@ end
 if building and ARGV[10] ~= '' and redis.call('GETRANGE', KEYS[4], 64, 71) == stamp(before) then
   add_to(KEYS[4], ARGV[10])
 end
-return {'OK', number(last)}
+return {'OK', number(last), lacked and 1 or 0}

@@ -7,12 +7,13 @@ use tokio::time::Instant;
 
 use super::connection::Connection;
 use super::incarnation::GRACE;
-use super::shard::Shard;
+use super::shard::{Shard, trusted};
 use super::view::{Seen, View};
 use crate::error::StoreError;
 use crate::filter::{Header, State};
 use crate::id::{Digest, Id};
 use crate::settings::INSERT;
+use crate::store::Inserted;
 use crate::store::link::attempts::{ATTEMPT, Attempts, IDS_PER_CALL};
 use crate::store::link::reply::{Reply, odd};
 use crate::store::link::script::{Script, masks};
@@ -54,16 +55,17 @@ impl AddKind {
 
 impl Shard {
     /// Acknowledges ids, a script's worth at a time.
-    pub(crate) async fn add(&self, mut ids: Vec<Id>) -> Result<(), StoreError> {
+    pub(crate) async fn add(&self, mut ids: Vec<Id>) -> Result<Inserted, StoreError> {
         if ids.len() > IDS_PER_CALL {
             self.sort_by_block(&mut ids);
         }
-        let mut rest = ids.as_slice();
+        let (mut rest, mut inserted) = (ids.as_slice(), Inserted::Perhaps);
         while !rest.is_empty() {
-            let taken = self.add_some(rest).await?;
+            let taken;
+            (taken, inserted) = self.add_some(rest).await?;
             rest = rest.get(taken..).unwrap_or_default();
         }
-        Ok(())
+        Ok(if ids.len() == 1 { inserted } else { Inserted::Perhaps })
     }
 
     /// Brings ids together that share a block of the live filter, so that the block is written once for them.
@@ -77,12 +79,12 @@ impl Shard {
         }
     }
 
-    /// Adds the first ids of a slice; returns how many.
-    async fn add_some(&self, ids: &[Id]) -> Result<usize, StoreError> {
+    /// Adds the first ids of a slice; returns how many, and what was found of them.
+    async fn add_some(&self, ids: &[Id]) -> Result<(usize, Inserted), StoreError> {
         let (mut attempts, mut changes) = (Attempts::default(), 0);
         loop {
             match self.try_add(ids).await {
-                Ok(Added::Done(taken)) => return Ok(taken),
+                Ok(Added::Done(taken, inserted)) => return Ok((taken, inserted)),
                 Ok(Added::Stale) if changes < CHANGES => changes += 1,
                 Ok(Added::Stale) => return Err(StoreError::changing()),
                 Err(error) => attempts.next_after(error).await?,
@@ -98,12 +100,17 @@ impl Shard {
             ids.iter().take(IDS_PER_CALL).map(|id| digester.digest(id)).collect();
         let sent = Instant::now();
         let reply = self.send_add(&connection, &view, &digests, AddKind::Insert).await?;
-        let added = self.read_added(&connection, reply, digests.len())?;
+        let mut added = self.read_added(&connection, reply, digests.len())?;
         // This process may have stood still since it came, and the transaction's time counts from the sending.
         if sent.elapsed() > INSERT {
             return Err(StoreError::late(INSERT));
         }
-        if let Added::Done(_) = added {
+        if let Added::Done(_, inserted) = &mut added {
+            // As an absence that a check finds, it counts by a filter that is to be believed.
+            let live = view.adds_to_live().map(|live| trusted(*live, &connection));
+            if !matches!(live, Some(Ok(_))) || self.believes(&connection).is_err() {
+                *inserted = Inserted::Perhaps;
+            }
             self.known.recent.acknowledged(&digests, digester.key_id());
             // Also into that of a filter that is live no more: what is there passes, and is never wrong.
             let is_ours = |copy: &Header| copy.key_id == digester.key_id();
@@ -129,7 +136,7 @@ impl Shard {
             let _turn = connection.node.repeats.acquire().await;
             let reply = self.send_add(connection, &view, digests, AddKind::Replay).await?;
             match self.read_added(connection, reply, digests.len())? {
-                Added::Done(taken) => {
+                Added::Done(taken, _) => {
                     rest = rest.get(taken..).unwrap_or_default();
                     changes = 0;
                 }
@@ -204,9 +211,11 @@ impl Shard {
         let odd = || odd(ADD.name(), "an unknown outcome");
         match outcome.as_str() {
             "OK" => {
-                let last = fields.first().ok_or_else(odd)?.int()?;
+                let [last, lacked] = fields.try_into().map_err(|_| odd())?;
+                let last = last.int()?;
+                let inserted = if lacked.int()? == 1 { Inserted::New } else { Inserted::Perhaps };
                 self.known.seen.note(&connection.identity.incarnation, last);
-                Ok(Added::Done(taken))
+                Ok(Added::Done(taken, inserted))
             }
             "STALE" => {
                 let fields = fields.try_into().map_err(|_| odd())?;
@@ -236,8 +245,8 @@ impl View {
 
 /// What became of one attempt to add.
 enum Added {
-    /// This number of ids, the first ones, are acknowledged.
-    Done(usize),
+    /// This number of ids, the first ones, are acknowledged; new if the live filter lacked any of them.
+    Done(usize, Inserted),
     /// The filters, or the metadata, are others than this process knew.
     Stale,
 }

@@ -30,7 +30,8 @@ use crate::store::link::node;
 use crate::store::link::session::Purpose;
 use crate::store::map::endpoint::Endpoint;
 use crate::store::{
-    Answer, Condition, Copied, Distrusted, FleetChange, FleetView, NewNull, Remembered, Survey,
+    Answer, Condition, Copied, Distrusted, FleetChange, FleetView, Inserted, NewNull, Remembered,
+    Survey,
 };
 
 /// The least number of ids that a shard's record of recent inserts holds, where the filter's may hold as many.
@@ -136,16 +137,20 @@ impl Shards {
     }
 
     /// Acknowledges ids. Where a shard fails, those of the others may be inserted.
-    pub(crate) async fn add(&self, ids: Vec<Id>) -> Result<(), StoreError> {
+    pub(crate) async fn add(&self, ids: Vec<Id>) -> Result<Inserted, StoreError> {
         if let [shard] = &*self.all {
             return shard.add(ids).await;
+        }
+        if let [id] = &*ids {
+            return self.of(id).add(ids).await;
         }
         let mut parts: Vec<Vec<Id>> = vec![Vec::new(); self.all.len()];
         for id in ids {
             parts[self.of(&id).number].push(id);
         }
         let filled = self.all.iter().zip(parts).filter(|(_, ids)| !ids.is_empty());
-        join_all(filled.map(|(shard, ids)| shard.add(ids))).await.into_iter().collect()
+        let added = join_all(filled.map(|(shard, ids)| shard.add(ids))).await;
+        added.into_iter().try_fold(Inserted::Perhaps, |perhaps, added| added.map(|_| perhaps))
     }
 
     pub(crate) fn remember(&self, id: &Id, null: NewNull) -> Answer<Remembered> {
