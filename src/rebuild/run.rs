@@ -32,6 +32,8 @@ pub(crate) enum Cause {
     Schedule,
     /// A process asked for it, or the filter has settled for long enough.
     Due,
+    /// More ids were inserted than the live filter was sized for.
+    Crowded,
     NoTrust(Doubt),
 }
 
@@ -41,6 +43,7 @@ impl fmt::Display for Cause {
             Self::ByHand | Self::AcceptingLoss => f.write_str("by hand"),
             Self::Schedule => f.write_str("by schedule"),
             Self::Due => f.write_str("asked for, or the time to settle is over"),
+            Self::Crowded => f.write_str("the filter holds more ids than it is sized for"),
             Self::NoTrust(doubt) => doubt.fmt(f),
         }
     }

@@ -73,10 +73,7 @@ impl Schedule {
     /// Whether a generation, known here for that time, is due for replacement at a time in µs
     /// since the Unix epoch.
     pub(super) fn is_due(&self, live: Generation, known: Duration, now_us: i64) -> bool {
-        let mut built_us = live.get();
-        if built_us > now_us.saturating_add(SKEW_US) {
-            built_us = now_us.saturating_sub(micros(known));
-        }
+        let built_us = built(live, known, now_us);
         match &self.0 {
             Kind::Manual => false,
             Kind::Every(period) => {
@@ -89,6 +86,21 @@ impl Schedule {
             Kind::Cron(cron) => cron.is_one_between(built_us, now_us),
         }
     }
+
+    /// Whether it may be replaced before it is due, as it holds more ids than it is sized for: after a tenth of the time between
+    /// two rebuilds, and never where the application rebuilds by hand.
+    pub(super) fn may_hasten(&self, live: Generation, known: Duration, now_us: i64) -> bool {
+        let age = now_us.saturating_sub(built(live, known, now_us));
+        self.longest_gap().is_some_and(|gap| age >= micros(gap / 10))
+    }
+}
+
+/// Returns when a generation was built, µs; where the clock was set back since, when it was met.
+fn built(live: Generation, known: Duration, now_us: i64) -> i64 {
+    if live.get() > now_us.saturating_add(SKEW_US) {
+        return now_us.saturating_sub(micros(known));
+    }
+    live.get()
 }
 
 /// How far clocks may differ. A generation from further in the future shows that the clock was set back.

@@ -172,7 +172,10 @@ impl Rebuilder {
                 if survey.due_us.is_some_and(|due_us| seen.good_from.get() <= due_us) {
                     return true;
                 }
-                self.schedule.is_due(seen.good_from, seen.since.elapsed(), survey.now_us)
+                let known = seen.since.elapsed();
+                self.schedule.is_due(seen.good_from, known, survey.now_us)
+                    || live.is_crowded()
+                        && self.schedule.may_hasten(seen.good_from, known, survey.now_us)
             }
             Err(
                 Doubt::NoFilter
@@ -196,6 +199,7 @@ fn cause(survey: &Survey) -> (Cause, i64) {
             let middle = built.midpoint(survey.now_us);
             match survey.due_us {
                 Some(due_us) if built <= due_us => (Cause::Due, middle.max(due_us + 1)),
+                _ if live.is_crowded() => (Cause::Crowded, middle),
                 _ => (Cause::Schedule, middle),
             }
         }

@@ -22,7 +22,8 @@ pub struct LiveFilter {
     pub capacity: u64,
     /// The false-positive rate it was sized for: a fraction, 0.01 being one per cent.
     pub rate: f32,
-    /// The false-positive rate to expect with the ids it was built from.
+    /// The false-positive rate to expect: by the bits that are set now, where this process has the filter or a copy of it, and it is
+    /// no small one; else with the ids it was built from.
     pub expected_rate: f64,
     /// The false-positive rate that requests have met here since the guard was built: the share `p / (p + a)`,
     /// where `p` is [`present_missing`](crate::observe::Stats::present_missing) and `a` is
@@ -45,6 +46,11 @@ impl LiveFilter {
     ) -> Self {
         let (measured_rate, age) = (None, Duration::ZERO);
         Self { generation, items, capacity, rate, expected_rate, measured_rate, bytes, age }
+    }
+
+    /// Whether absent ids pass more than twice as often as they should: more ids were inserted than it was sized for.
+    pub(crate) fn is_crowded(&self) -> bool {
+        self.expected_rate > 2.0 * f64::from(self.rate)
     }
 
     /// Returns two filters as one, as old as the older.

@@ -4,11 +4,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use bloom_guard::{NegativeCaching, Removed, Verdict};
+use bloom_guard::{BloomGuard, NegativeCaching, Removed, Schedule, Verdict};
 use http::{Method, Request};
 use support::flood::{LATENCY, Site, every_ms};
-use support::model::{Strangers, Table, in_process, while_the_clock_stands};
-use tokio::time::{advance, timeout};
+use support::model::{Strangers, Table, in_process, ready, while_the_clock_stands};
+use tokio::time::{advance, sleep, timeout};
 
 const MS: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
@@ -173,4 +173,43 @@ async fn the_bound_holds_for_as_many_missed_ids_as_are_remembered() {
     // A few lines of the set overflow: less than one id in a hundred.
     let bound = passes(MISSED as usize, SECONDS, ttl) * 1.01 + lane(SECONDS);
     hold("100,000 missed ids", Way::JunkCookies, calls, bound);
+}
+
+/// A table that doubles between two rebuilds.
+#[tokio::test(start_paused = true)]
+async fn a_filter_that_holds_twice_its_ids_is_rebuilt_before_its_schedule_and_seldom() {
+    const HOUR: Duration = Duration::from_secs(3600);
+    for (schedule, hastens) in [(Schedule::every(HOUR), true), (Schedule::manual(), false)] {
+        let table = Table::with(0..10_000);
+        let guard = in_process(&table, 10_000, 0.001).rebuild(schedule, table.clone());
+        let guard = guard.build().unwrap();
+        ready(&guard).await;
+        let built = guard.state().live.unwrap();
+        let rate = |guard: &BloomGuard| guard.state().live.unwrap().expected_rate;
+        assert!(rate(&guard) < 0.0015);
+        let more = 10_000..20_000;
+        guard.insert_many(more.clone()).await.unwrap();
+        more.for_each(|id| table.commit(id));
+        assert!(rate(&guard) > 0.01, "{}", rate(&guard));
+        sleep(HOUR / 20).await;
+        assert_eq!(guard.state().live.unwrap().generation, built.generation);
+        sleep(HOUR / 10).await;
+        let waits = std::time::Instant::now();
+        while_the_clock_stands(async {
+            while hastens
+                && guard.state().live.unwrap().generation == built.generation
+                && waits.elapsed() < 30 * SECOND
+            {
+                tokio::task::yield_now().await;
+            }
+        })
+        .await;
+        let live = guard.state().live.unwrap();
+        assert_eq!(live.generation != built.generation, hastens);
+        assert_eq!(rate(&guard) < 0.0015, hastens);
+        if hastens {
+            sleep(HOUR * 4 / 5).await;
+            assert_eq!(guard.state().live.unwrap().generation, live.generation);
+        }
+    }
 }

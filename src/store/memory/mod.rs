@@ -56,6 +56,13 @@ struct MemoryFilter {
     lacked: Option<Digest>,
 }
 
+impl MemoryFilter {
+    fn figures(&self) -> LiveFilter {
+        let expected_rate = self.filter.rate().unwrap_or(self.figures.expected_rate);
+        LiveFilter { expected_rate, ..self.figures }
+    }
+}
+
 /// What is read and written under the lock.
 struct Books {
     recent: Recent,
@@ -227,7 +234,7 @@ impl MemoryStore {
     fn live(&self) -> Result<LiveFilter, Doubt> {
         match &*self.live.load() {
             None => Err(Doubt::NoFilter),
-            Some(live) => live.doubt.map_or(Ok(live.figures), Err),
+            Some(live) => live.doubt.map_or_else(|| Ok(live.figures()), Err),
         }
     }
 
@@ -248,7 +255,7 @@ impl MemoryStore {
     pub(crate) async fn survey(&self) -> Result<Survey, StoreError> {
         let live = match &*self.live.load() {
             // It is no more due than others.
-            Some(live) if live.doubt == Some(Doubt::DisprovedTwice) => Ok(live.figures),
+            Some(live) if live.doubt == Some(Doubt::DisprovedTwice) => Ok(live.figures()),
             _ => self.live(),
         };
         let due_us = Some(self.books.lock().asked_us);

@@ -261,10 +261,12 @@ impl Shard {
 
     fn figures(&self, header: Header) -> LiveFilter {
         let mut said = self.said.lock();
-        match *said {
+        let live = match *said {
             Some((of, live)) if of == header => live,
             _ => said.insert((header, LiveFilter::from(header))).1,
-        }
+        };
+        let expected_rate = self.copies.rate_of(&header).unwrap_or(live.expected_rate);
+        LiveFilter { expected_rate, ..live }
     }
 
     pub(crate) fn condition(&self) -> Condition {
