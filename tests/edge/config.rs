@@ -21,7 +21,7 @@ const SECOND: Duration = Duration::from_secs(1);
 const HOUR: Duration = Duration::from_secs(60 * 60);
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 /// The setters that say where the filter lives.
-const PLACES: [&str; 2] = ["in_process", "redis"];
+const PLACES: [&str; 3] = ["in_process", "redis", "redis_each"];
 const NANO: Duration = Duration::from_nanos(1);
 
 fn named(name: &str) -> Builder {
@@ -97,7 +97,7 @@ fn a_guard_says_where_its_filter_lives() {
 #[test]
 fn a_duration_is_within_its_bounds_or_refused_by_name() {
     type Setter = fn(Duration) -> Builder;
-    let table: [(&str, Setter, Duration, Duration); 5] = [
+    let table: [(&str, Setter, Duration, Duration); 6] = [
         ("negative_caching ttl", |d| caching(NegativeCaching::new().ttl(d)), SECOND, HOUR),
         ("check_deadline", |d| in_redis().check_deadline(d), MS, 10 * SECOND),
         (
@@ -107,6 +107,7 @@ fn a_duration_is_within_its_bounds_or_refused_by_name() {
             HOUR,
         ),
         ("longest_transaction", |d| builder().longest_transaction(d), SECOND, DAY),
+        ("single_flight", |d| builder().single_flight(d), MS, 60 * SECOND),
         ("rebuild period", |d| scheduled(Schedule::every(d)), SECOND, 31 * DAY),
     ];
     for (name, set, least, greatest) in table {
@@ -155,7 +156,7 @@ fn a_setting_without_effect_where_the_filter_lives_is_refused_by_name() {
     let credentials = |builder: Builder| {
         builder.credentials(|| async { Err::<Credentials, BoxError>("none".into()) })
     };
-    let rows: [(&str, Setter, [bool; 3]); 18] = [
+    let rows: [(&str, Setter, [bool; 3]); 19] = [
         ("accept_eviction", |b| b.accept_eviction(true), OWN_IN_REDIS),
         ("audits_per_second", |b| b.audits_per_second(2), ALL),
         ("capacity", |b| b.capacity(1_000, 0.01), ALL),
@@ -173,6 +174,7 @@ fn a_setting_without_effect_where_the_filter_lives_is_refused_by_name() {
         ("secret_key", |b| b.secret_key(SecretKey::new([7; 16])), OWN),
         ("settle", |b| b.settle(Duration::ZERO), OWN_IN_REDIS),
         ("shards", |b| b.shards(1), OWN_IN_REDIS),
+        ("single_flight", |b| b.single_flight(SECOND), ALL),
         ("tls", |b| b.tls(TlsSettings::new()), IN_REDIS),
     ];
     let named = rows.iter().map(|(name, ..)| *name);
@@ -231,6 +233,25 @@ fn a_filter_of_another_system_is_in_no_cluster() {
     let clustered = named("users").redis("redis+cluster://localhost").foreign(filter);
     let error = clustered.build().unwrap_err();
     assert!(matches!(error.problems(), [SettingError::Combination { .. }]), "{error:?}");
+}
+
+#[test]
+fn servers_that_shards_are_spread_over_are_no_more_than_those_and_no_cluster() {
+    let over = |urls: &[&'static str], shards| {
+        let spread = named("users").redis_each(urls.to_vec()).secret_key(SecretKey::new([7; 16]));
+        spread.shards(shards).build()
+    };
+    let (one, other) = ("redis://a", "rediss://b");
+    assert!(over(&[one, "redis://b", "redis+sentinel://c/users"], 4).is_ok());
+    for (urls, shards, told) in [
+        (&[][..], 4, "no server"),
+        (&[one, "redis://b"], 1, "as many"),
+        (&[one, "redis+cluster://b"], 4, "cluster"),
+        (&[one, "b"], 4, "another scheme, or none"),
+    ] {
+        assert_tells(&over(urls, shards).unwrap_err(), &[&told]);
+    }
+    assert!(over(&[one, other], 4).is_ok());
 }
 
 #[test]

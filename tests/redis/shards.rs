@@ -215,3 +215,50 @@ async fn a_mode_for_all_processes_is_in_the_metadata_of_every_shard() {
     guards[1].enforce_everywhere().await.unwrap();
     assert!(guards.iter().all(|guard| guard.state().fleet_mode == Mode::Enforce));
 }
+
+/// Over three servers, one of which is killed.
+#[tokio::test(flavor = "multi_thread")]
+async fn of_several_servers_one_that_is_lost_makes_only_its_own_ids_unknown() {
+    let mut servers = [(); 3].map(|()| RedisServer::start());
+    let urls = servers.each_ref().map(RedisServer::url);
+    let table = Table::with(0..IDS);
+    let over = |order: [usize; 3]| {
+        let urls = order.map(|n| urls[n].as_str());
+        in_shards(guard_over(&urls[0], &table)).redis_each(urls).build().unwrap()
+    };
+    // Processes that name them in another order have the same filter.
+    let guards = [over([0, 1, 2]), over([2, 0, 1])];
+    for guard in &guards {
+        ready(guard).await;
+    }
+    let shards =
+        |redis: &RedisServer| redis.keys().iter().filter(|key| key.ends_with(":bits")).count();
+    let mut spread = servers.each_ref().map(shards);
+    spread.sort_unstable();
+    assert_eq!(spread, [2, 3, 3]);
+    let created = 1_000_000..1_000_500;
+    inserted(&guards[0], created.clone()).await;
+    assert!(unknown(&guards[1], (0..IDS).chain(created.clone())).await.is_empty());
+
+    let lost = shards(&servers[1]);
+    servers[1].kill();
+    let is_lost = |state: &bloom_guard::observe::GuardState| {
+        state.shards.is_some_and(|shards| shards.live == u64::from(SHARDS) - lost as u64)
+    };
+    eventually("its shards are lost", Duration::from_secs(10), || async {
+        let state = guards[1].state();
+        if is_lost(&state) { Ok(()) } else { Err(format!("{state:?}")) }
+    })
+    .await;
+    let unknown = unknown(&guards[1], 0..IDS).await;
+    let share = IDS as f64 * lost as f64 / f64::from(SHARDS);
+    assert!((0.8..1.2).contains(&(unknown.len() as f64 / share)), "{}", unknown.len());
+    let (mut refused, mut passed) = (0, 0);
+    for id in Strangers(2).take(400) {
+        match guards[1].check(&id).await.unwrap() {
+            Verdict::Absent(_) => refused += 1,
+            _ => passed += 1,
+        }
+    }
+    assert!(refused > passed, "{refused} refused, {passed} not");
+}

@@ -2,6 +2,7 @@
 
 mod setters;
 
+use std::iter;
 use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
@@ -25,6 +26,8 @@ static REGISTRY: Mutex<Vec<(String, Weak<Background>)>> = Mutex::new(Vec::new())
 #[derive(Debug, Default)]
 pub(crate) struct Place {
     pub(crate) redis: Option<Endpoint>,
+    /// Further servers that its shards are spread over.
+    others: Vec<Endpoint>,
     /// What it is reached with, beside what its URL says.
     access: Access,
     /// Another system's, in the place of the guard's own.
@@ -80,6 +83,11 @@ impl Place {
             let reason = "shards need a secret_key, the same in all processes";
             problems.push(SettingError::Combination { reason });
         }
+        if settings.sizing.shards as usize <= self.others.len() {
+            let reason =
+                "redis_each spreads shards: there must be at least as many `shards` as servers";
+            problems.push(SettingError::Combination { reason });
+        }
         // Values that are out of bounds make no store.
         if problems.is_empty() {
             self.made(settings).map_err(|problem| vec![problem])
@@ -90,7 +98,7 @@ impl Place {
 
     /// Has Redis reached as the application said, wherever it is.
     fn reach(&mut self) -> Result<(), SettingError> {
-        if let Some(redis) = &mut self.redis {
+        for redis in self.redis.iter_mut().chain(&mut self.others) {
             *redis = redis.with(&self.access)?;
         }
         self.foreign.as_mut().map_or(Ok(()), |filter| filter.reach_with(&self.access))
@@ -100,7 +108,10 @@ impl Place {
         Ok(match (&self.redis, &self.foreign) {
             (None, _) => Store::Memory(Arc::new(MemoryStore::new(settings)?)),
             (Some(redis), None) => Store::Redis {
-                shards: Arc::new(Shards::new(settings, redis)),
+                shards: {
+                    let servers: Vec<_> = iter::once(redis).chain(&self.others).cloned().collect();
+                    Arc::new(Shards::new(settings, &servers))
+                },
                 background: Background::default(),
             },
             (Some(redis), Some(filter)) => {

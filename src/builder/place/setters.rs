@@ -33,7 +33,38 @@ impl Builder {
     pub fn redis(mut self, url: &str) -> Self {
         let endpoint = Endpoint::parse(url);
         self.place.redis = endpoint.as_ref().ok().cloned();
+        self.place.others.clear();
         self.judge("redis", endpoint.map(drop))
+    }
+
+    /// Spreads the filter's [`shards`](Self::shards) over the servers at these URLs, in turn: in place of [`redis`](Self::redis),
+    /// for a filter or a flood that is too much for one server, where there is no cluster. Of a server that is away, the ids in its
+    /// shards are unknown and cannot be inserted; no other is concerned. All processes must name the same servers, in any order;
+    /// others are [another filter](crate::guide::fleet#moving-to-another-filter).
+    ///
+    /// Each URL leads to a server or to Sentinels; a cluster spreads shards by itself, and is an error here.
+    pub fn redis_each(mut self, urls: impl IntoIterator<Item: AsRef<str>>) -> Self {
+        let servers = urls
+            .into_iter()
+            .map(|url| Endpoint::parse(url.as_ref()))
+            .collect::<Result<Vec<_>, _>>();
+        let judged = servers.and_then(|mut servers| {
+            // So that their order makes no difference.
+            servers.sort_by_key(|server| format!("{server:?}"));
+            let mut servers = servers.into_iter();
+            self.place.redis = servers.next();
+            self.place.others = servers.collect();
+            let mut all = self.place.redis.iter().chain(&self.place.others);
+            let reason = match &self.place.redis {
+                None => "redis_each names no server",
+                Some(_) if all.any(|one| matches!(one, Endpoint::Cluster(_))) => {
+                    "redis_each spreads shards over servers, and a cluster does so by itself: redis"
+                }
+                Some(_) => return Ok(()),
+            };
+            Err(SettingError::Combination { reason })
+        });
+        self.judge("redis", judged)
     }
 
     /// Stands in front of a filter that another system writes, in the Redis at [`redis`](Self::redis), instead of one of the

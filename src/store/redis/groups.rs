@@ -1,4 +1,4 @@
-//! Which shards are on which node. On one Redis all are. In a cluster those whose slots one node serves are a group, and share its
+//! Which shards are on which node. On one Redis all are, on several those of every so-manieth number. In a cluster those whose slots one node serves are a group, and share its
 //! session; a group follows the slot of its first shard wherever another node takes it over.
 
 use std::sync::Arc;
@@ -30,23 +30,35 @@ pub(crate) struct Groups {
     pub(super) slots: Option<Slots>,
     /// Notified where a shard has left its group.
     pub(super) elsewhere: Arc<Notify>,
-    /// In which all shards are that have no other.
-    pub(super) first: Group,
+    /// In which all shards are that have no other: one for each server, one for a cluster.
+    pub(super) servers: Box<[Group]>,
 }
 
 impl Groups {
     pub(super) fn new(
         settings: &Settings,
-        endpoint: &Endpoint,
+        endpoints: &[Endpoint],
         shards: Arc<[Arc<KnownShard>]>,
     ) -> Self {
+        let endpoint = &endpoints[0];
         let keys = shards.iter().map(|shard| shard.key()).collect();
         let slots = endpoint.slots(keys).filter(|_| shards.len() > 1);
         let elsewhere = Arc::<Notify>::default();
-        let is_first = |number| slots.is_none() || number == 0;
-        let first = Group::new(settings, endpoint, &shards, is_first, &elsewhere);
+        let server = |(server, endpoint): (usize, &Endpoint)| {
+            let is_here = |number| match slots {
+                Some(_) => number == 0,
+                None => number % endpoints.len() == server,
+            };
+            Group::new(settings, endpoint, &shards, is_here, &elsewhere)
+        };
+        let servers = endpoints.iter().enumerate().map(server).collect();
         let (endpoint, settings) = (endpoint.clone(), settings.clone());
-        Self { endpoint, settings, shards, slots, elsewhere, first }
+        Self { endpoint, settings, shards, slots, elsewhere, servers }
+    }
+
+    /// Returns the node that a shard is on at first.
+    pub(super) fn at_first(&self, number: usize) -> Arc<RedisNode> {
+        Arc::clone(&self.servers[number % self.servers.len()].node)
     }
 
     /// Returns a group of one shard.

@@ -36,7 +36,7 @@ impl Shards {
     /// Keeps each shard in the group of the node that serves its slot, for as long as it is polled.
     pub(super) async fn keep_grouped(self: Arc<Self>) {
         let Some(slots) = &self.groups.slots else { return };
-        let mut running = vec![Running::new(self.groups.first.clone(), &self)];
+        let mut running = vec![Running::new(self.groups.servers[0].clone(), &self)];
         let mut said: Vec<Option<Server>> = vec![None; self.all.len()];
         let mut rest = REST.0;
         loop {

@@ -55,7 +55,7 @@ pub(crate) struct Shards {
 }
 
 impl Shards {
-    pub(crate) fn new(settings: &Settings, endpoint: &Endpoint) -> Self {
+    pub(crate) fn new(settings: &Settings, endpoints: &[Endpoint]) -> Self {
         let count = settings.sizing.shards;
         let of_one = Arc::new(of_one(settings));
         let mismatches = Arc::new(SettingsMismatchLog::new(&of_one));
@@ -66,9 +66,9 @@ impl Shards {
             Arc::new(KnownShard::new(keys, &of_one, &mismatches, fleet))
         };
         let known: Arc<[_]> = (0..count).map(known).collect();
-        let groups = Groups::new(settings, endpoint, Arc::clone(&known));
+        let groups = Groups::new(settings, endpoints, Arc::clone(&known));
         let shard = |(number, known): (usize, &Arc<KnownShard>)| {
-            let node = Arc::clone(&groups.first.node);
+            let node = groups.at_first(number);
             Arc::new(Shard::new(number, count as usize, Arc::clone(known), node))
         };
         let all: Box<[_]> = known.iter().enumerate().map(shard).collect();
@@ -90,7 +90,9 @@ impl Shards {
         if self.groups.slots.is_some() {
             persist(tasks, name, "groups", self, Self::keep_grouped);
         } else {
-            node::start(self, &self.groups.first.node, name, tasks);
+            for group in &self.groups.servers {
+                node::start(self, &group.node, name, tasks);
+            }
         }
         if self.all.len() > 1 {
             persist(tasks, name, "shards", self, Self::look_at_each);

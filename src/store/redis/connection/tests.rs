@@ -26,7 +26,7 @@ impl Connector for NoConnector {
 
 /// Returns the shards of a filter whose Redis is never reached.
 pub(crate) fn unreached(settings: &Settings) -> Shards {
-    Shards::new(settings, &Endpoint::Primary(Arc::new(NoConnector), None))
+    Shards::new(settings, &[Endpoint::Primary(Arc::new(NoConnector), None)])
 }
 
 /// Returns a connection to a Redis process that sends by this transport, and has met this incarnation and the last generation
@@ -47,7 +47,7 @@ pub(crate) fn joined(
     };
     let identities = Identities::none(1);
     identities.note(0, Ok(identity));
-    let node = Arc::clone(&unreached(&Settings::new("users".into())).groups.first.node);
+    let node = Arc::clone(&unreached(&Settings::new("users".into())).groups.servers[0].node);
     let on = session(transport, run, identities);
     Connection::of(NodeSession::new(node, on), Purpose::Checks, 0).unwrap()
 }

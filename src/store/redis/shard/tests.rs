@@ -91,7 +91,7 @@ async fn many_shards_are_joined_by_a_redis_that_has_no_time_for_all_at_once() {
     let shards = unreached(&settings);
     let process = RedisProcess { run: 1, major: 7 };
     let busy = Busy(Mutex::new(Instant::now()));
-    let joined = shards.groups.first.join.join(&busy, &process).await;
+    let joined = shards.groups.servers[0].join.join(&busy, &process).await;
     // What it says is no reply to a join. But it is heard to the end.
     let error = joined.err().expect("no shard is joined");
     assert!(error.to_string().contains("join"), "{error}");

@@ -48,10 +48,10 @@ impl Batch {
     /// A store that knows a live filter.
     fn new() -> Self {
         let settings = Settings::new("users".into());
-        let shards = Shards::new(&settings, &Endpoint::Primary(Arc::new(NoConnector), None));
+        let shards = Shards::new(&settings, &[Endpoint::Primary(Arc::new(NoConnector), None)]);
         let redis = Arc::new(Silent::default());
         let live = joined(Arc::clone(&redis) as Arc<dyn Transport>, 1, b"first", 0);
-        shards.groups.first.node.link.put_into_use(&live.on);
+        shards.groups.servers[0].node.link.put_into_use(&live.on);
         let generation = Generation::new(1).unwrap();
         let header = Header::new(generation, 1, &settings.sizing, 1);
         shards.all[0].filter.store(Some(Arc::new(header)));
@@ -67,7 +67,7 @@ impl Batch {
         };
         let mut checks = asked.iter().map(check).collect();
         let shards = &self.shards;
-        node::answer(shards, &shards.groups.first.node, &mut checks).await;
+        node::answer(shards, &shards.groups.servers[0].node, &mut checks).await;
         assert!(checks.is_empty(), "each is answered");
         std::mem::take(&mut *self.redis.0.lock())
     }
