@@ -4,6 +4,7 @@
 //! gets follows from what the table knows by then. As groupcache's and Go's `singleflight`, but for that.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
@@ -61,13 +62,16 @@ impl Flights {
         now: Instant,
     ) -> Turn<impl Future<Output = ()> + Send + use<>> {
         let mut part = self.part(id).lock();
-        let Some(flight) = part.get_mut(&id) else {
-            if part.len() == FLYING / PARTS {
-                return Turn::Go(None);
+        let is_full = part.len() == FLYING / PARTS;
+        let mut flight = match part.entry(id) {
+            Entry::Vacant(_) if is_full => return Turn::Go(None),
+            Entry::Vacant(room) => {
+                room.insert(Flight { until: now + self.max_wait, waiting: Vec::new() });
+                return Turn::Go(Some(Lead { flights: Arc::clone(self), id }));
             }
-            part.insert(id, Flight { until: now + self.max_wait, waiting: Vec::new() });
-            return Turn::Go(Some(Lead { flights: Arc::clone(self), id }));
+            Entry::Occupied(flight) => flight,
         };
+        let flight = flight.get_mut();
         if now >= flight.until || flight.waiting.len() == WAITING_FOR_ONE {
             return Turn::Go(None);
         }
