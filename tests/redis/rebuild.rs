@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use bloom_guard::Verdict;
+use support::eventually;
 use support::model::{Table, brief, get, guard_over, live};
 use support::redis_server::RedisServer;
 
@@ -32,6 +33,35 @@ async fn a_rebuild_leaves_no_ttl_and_nothing_but_the_documented_keys() {
         assert_eq!(key.len(), "bg:{users}:null:".len() + 32);
         assert!(redis.run::<i64>(&["TTL", key]) > 0, "{key}");
     }
+}
+
+/// A replica, and a log of all writes.
+#[tokio::test]
+async fn an_upload_is_replicated_once_and_logged_once() {
+    let redis = RedisServer::with(&["--appendonly", "yes", "--repl-diskless-sync-delay", "0"]);
+    let primary = redis.port().to_string();
+    let replica = RedisServer::with(&["--replicaof", "127.0.0.1", &primary]);
+    let info = |redis: &RedisServer, section: &str, field: &str| {
+        let info: String = redis.run(&["INFO", section]);
+        let line = info.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
+        line.unwrap_or_default().to_owned()
+    };
+    eventually("the replica follows", Duration::from_secs(20), || async {
+        let status = info(&replica, "replication", "master_link_status");
+        if status == "up" { Ok(()) } else { Err(status) }
+    })
+    .await;
+    let table = Table::with(0..100_000);
+    let guard = guard_over(&redis.url(), &table).capacity(1_000_000, 0.001).build().unwrap();
+    live(&guard).await;
+    let number = |section, field| info(&redis, section, field).parse::<f64>().unwrap();
+    let offset = || number("replication", "master_repl_offset");
+    let logged = || number("persistence", "aof_current_size");
+    let before = [offset(), logged()];
+    guard.rebuild_now().await.unwrap();
+    let bytes = guard.state().live.unwrap().bytes as f64;
+    let ratios = [offset() - before[0], logged() - before[1]].map(|grown| grown / bytes);
+    assert!(bytes > 1e6 && ratios.iter().all(|ratio| (0.99..1.1).contains(ratio)), "{ratios:?}");
 }
 
 #[tokio::test]
