@@ -9,14 +9,14 @@ use smallvec::SmallVec;
 use super::block::{Geometry, Group, Membership, Position};
 #[cfg(feature = "redis")]
 use super::lengths::BLOCK_LEN;
+use super::rate::{false_positive_rate, load_of};
 use crate::id::Digest;
 
 /// Ids whose blocks are fetched at once, at most. Their positions fit the innermost cache.
 const FETCHED: usize = 64;
 
-/// How many blocks are counted, at least and at most, to tell how full a filter is. Of the fewest, the rate is as often twice what
-/// it is of all as five standard deviations are met.
-const COUNTED: RangeInclusive<usize> = 64..=256;
+/// How many blocks are counted, at least and at most, to tell how many ids a filter holds: within a hundredth.
+const COUNTED: RangeInclusive<usize> = 64..=1_024;
 
 /// The bits of a filter in memory, to be filled and asked by any number of threads at once.
 ///
@@ -75,17 +75,17 @@ impl Filter {
         if groups.all(all_set) { Membership::Possible } else { Membership::Never }
     }
 
-    /// Returns the false-positive rate by the bits that are set now, as some of the blocks show it: the mean of the chance that all
-    /// bits of an absent id are set in a block. A filter of few blocks shows none.
-    pub(crate) fn rate(&self) -> Option<f64> {
+    /// Returns the false-positive rate if the filter holds more ids than this, as the set bits of some blocks show; those of a small
+    /// filter do not show it well enough.
+    pub(crate) fn rate_beyond(&self, capacity: u64) -> Option<f64> {
+        let Geometry { blocks, hashes, .. } = self.geometry;
         let counted = &self.blocks[..self.blocks.len().min(*COUNTED.end())];
-        let set = |Block(words): &Block| {
-            let words = words.iter().map(|word| word.load(Ordering::Relaxed));
-            words.map(u64::count_ones).sum::<u32>()
-        };
-        let hit = |block| (f64::from(set(block)) / 512.0).powi(self.geometry.hashes.into());
-        let mean = counted.iter().map(hit).sum::<f64>() / counted.len() as f64;
-        COUNTED.contains(&counted.len()).then_some(mean)
+        let words = counted.iter().flat_map(|Block(words)| words);
+        let set: u64 = words.map(|word| u64::from(word.load(Ordering::Relaxed).count_ones())).sum();
+        let fill = set as f64 / (counted.len() * 512) as f64;
+        let ids = (load_of(hashes, fill) * f64::from(blocks)) as u64;
+        let is_beyond = ids > capacity && COUNTED.contains(&counted.len());
+        is_beyond.then(|| false_positive_rate(blocks, hashes, ids))
     }
 
     #[cfg(feature = "redis")]
@@ -127,17 +127,20 @@ mod tests {
     }
 
     #[test]
-    fn the_rate_follows_the_ids_that_are_there() {
-        for rate in [0.03, 1e-3, 1e-5] {
+    fn the_rate_is_told_of_a_filter_that_holds_more_than_it_is_sized_for() {
+        for rate in [0.03, 1e-3, 1e-6] {
             let sizing = Sizing::new(100_000, rate).unwrap();
             let filter = Filter::new(sizing.geometry(1));
-            for (ids, n) in [(0..100_000, 100_000), (100_000..200_000, 200_000)] {
-                ids.map(digest).for_each(|digest| filter.insert(&digest));
-                let (shown, expected) = (filter.rate().unwrap(), sizing.expected_rate(n));
-                assert!((0.6..1.6).contains(&(shown / expected)), "{n}: {shown}, not {expected}");
-            }
+            (0..90_000).map(digest).for_each(|digest| filter.insert(&digest));
+            assert_eq!(filter.rate_beyond(100_000), None);
+            (90_000..200_000).map(digest).for_each(|digest| filter.insert(&digest));
+            let (shown, expected) =
+                (filter.rate_beyond(100_000).unwrap(), sizing.expected_rate(200_000));
+            assert!((0.8..1.25).contains(&(shown / expected)), "{shown}, not {expected}");
         }
-        assert_eq!(Filter::new(Sizing::new(100, 0.01).unwrap().geometry(1)).rate(), None);
+        let small = Filter::new(Sizing::new(100, 0.01).unwrap().geometry(1));
+        (0..200).map(digest).for_each(|digest| small.insert(&digest));
+        assert_eq!(small.rate_beyond(100), None);
     }
 
     #[test]

@@ -76,7 +76,11 @@ pub(super) fn false_positive_rate(blocks: u32, hashes: u8, items: u64) -> f64 {
 ///
 /// The k-th moment of the fill is at least the k-th power of its mean (Jensen), and the mean is known.
 pub(super) fn greatest_load(hashes: u8, rate: f64) -> f64 {
-    let fill = rate.powf(f64::from(hashes).recip());
+    load_of(hashes, rate.powf(f64::from(hashes).recip()))
+}
+
+/// Returns the load at which this share of all bits is set.
+pub(super) fn load_of(hashes: u8, fill: f64) -> f64 {
     let set_by_one_id = -(f64::from(hashes) * (-BITS.recip()).ln_1p()).exp_m1();
     -(-fill).ln_1p() / set_by_one_id
 }

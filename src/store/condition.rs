@@ -22,8 +22,8 @@ pub struct LiveFilter {
     pub capacity: u64,
     /// The false-positive rate it was sized for: a fraction, 0.01 being one per cent.
     pub rate: f32,
-    /// The false-positive rate to expect: by the bits that are set now, where this process has the filter or a copy of it, and it is
-    /// no small one; else with the ids it was built from.
+    /// The false-positive rate to expect with the ids it was built from; or with those that it holds by now, where they are more than it
+    /// was sized for, and its bits or a copy of them are in this process.
     pub expected_rate: f64,
     /// The false-positive rate that requests have met here since the guard was built: the share `p / (p + a)`,
     /// where `p` is [`present_missing`](crate::observe::Stats::present_missing) and `a` is

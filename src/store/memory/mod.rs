@@ -58,8 +58,8 @@ struct MemoryFilter {
 
 impl MemoryFilter {
     fn figures(&self) -> LiveFilter {
-        let expected_rate = self.filter.rate().unwrap_or(self.figures.expected_rate);
-        LiveFilter { expected_rate, ..self.figures }
+        let rate = self.filter.rate_beyond(self.figures.capacity);
+        LiveFilter { expected_rate: rate.unwrap_or(self.figures.expected_rate), ..self.figures }
     }
 }
 

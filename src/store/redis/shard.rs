@@ -265,7 +265,7 @@ impl Shard {
             Some((of, live)) if of == header => live,
             _ => said.insert((header, LiveFilter::from(header))).1,
         };
-        let expected_rate = self.copies.rate_of(&header).unwrap_or(live.expected_rate);
+        let expected_rate = self.copies.rate_beyond(&header).unwrap_or(live.expected_rate);
         LiveFilter { expected_rate, ..live }
     }
 

@@ -141,10 +141,11 @@ impl Copies {
         self.of(live).filter(|copy| !copy.is_behind())
     }
 
-    /// Returns the false-positive rate of the filter with this header, by the bits of its copy.
-    pub(crate) fn rate_of(&self, header: &Header) -> Option<f64> {
+    /// Returns the false-positive rate of the filter with this header if its copy holds more ids than it was sized for.
+    pub(crate) fn rate_beyond(&self, header: &Header) -> Option<f64> {
         let current = self.current.load();
-        current.as_ref().filter(|copy| copy.is_of(header))?.filter.rate()
+        let copy = current.as_ref().filter(|copy| copy.is_of(header))?;
+        copy.filter.rate_beyond(header.capacity.into())
     }
 
     /// Says whether the copy holds an id, where the filter with this header is live, or none is; returns also the digest that
