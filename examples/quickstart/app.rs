@@ -37,7 +37,10 @@ async fn create(State(app): State<App>, name: String) -> Result<String, StatusCo
     let runtime = Handle::current();
     let id = blocking(move || {
         // An insert that fails fails the transaction, and so the request.
-        app.database.create_user(&name, |id| Ok(runtime.block_on(app.guard.insert(&id))?))
+        app.database.create_user(&name, |id| {
+            runtime.block_on(app.guard.insert(&id))?;
+            Ok(())
+        })
     })
     .await?;
     Ok(format!("/users/{id}\n"))
