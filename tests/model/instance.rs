@@ -1,7 +1,7 @@
 //! What an instance is made of: which activities there are, how often each happens, and what may befall.
 
-use crate::rules::{Rule, Rules, says};
-use crate::state::{Bits, Creation, FilterCopy, Left, Process, State};
+use crate::rules::{Rule, Rule::*, says};
+use crate::state::{Filter, Left, Meta, Process, Recent, Redis, State};
 
 says! {
     /// What befalls Redis and processes. An old copy is one of what Redis held at any earlier moment.
@@ -64,9 +64,9 @@ pub(crate) enum Expected {
 /// A piece of what is read for a question. What is asked for are an id's bits, or what the record has beyond a position.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reading {
-    Header,
     Asked,
     Metadata,
+    Header,
 }
 
 /// The settings, each with what it is where an instance does not say.
@@ -94,15 +94,15 @@ settings! {
     inserter: [usize; 2] = [0, 0],
     inserts: u8 = 1,
     has_calls_of_two: bool = false,
-    /// If set, a transaction begins with the acknowledgement, which counts within so many ticks. Else it began before the insert.
+    /// If set, a transaction begins with the acknowledgement, which counts within so many ticks. Else it began before
+    /// the insert.
     deadline: Option<u8> = None,
     /// For how many ticks the record and a process keep an insert; whether either may forget it at any age.
     kept: u8 = 2,
     drops_early: bool = false,
     forgets_early: bool = false,
     rebuilds: [u8; 2] = [0, 0],
-    order: &'static [Step] = &[Step::Lease, Step::Recent, Step::ScanX, Step::ScanY, Step::Upload, Step::Swap, Step::Keep],
-    keeps_copy: bool = false,
+    order: &'static [Step] = &[Step::Lease, Step::Recent, Step::ScanX, Step::ScanY, Step::Upload, Step::Swap],
     /// How often a lease may expire while its leader works.
     expiries: u8 = 0,
     faults: &'static [Fault] = &[],
@@ -117,8 +117,6 @@ settings! {
     /// How many members of the record one read gives.
     page: usize = usize::MAX,
     nulls: u8 = 0,
-    /// As the crate does: checks and fences read no first header, as it is known from before, and a fence is stricter.
-    is_header_known: bool = false,
     /// A process that does not insert creates x until the first moment; settling lasts until the second.
     settling: Option<(u8, u8)> = None,
     /// Beyond so many states the search gives up.
@@ -131,88 +129,55 @@ pub(crate) const ASKED: usize = 1;
 pub(crate) const L: u8 = 1;
 pub(crate) const HANDLER: u8 = 1;
 
-/// An instance, its rules, and what is read for a question.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Model {
-    pub(crate) of: Instance,
-    rules: Rules,
-    readings: &'static [Reading],
-    load_readings: &'static [Reading],
-}
-
-impl Model {
-    pub(crate) fn new(of: Instance) -> Self {
-        use Reading::{Asked, Header, Metadata};
-        let rules = Rules::all_but(of.without);
-        let has = |rule| rules.has(rule);
-        let full: &[Reading] =
-            match (has(Rule::R15Metadata), has(Rule::R15Between), has(Rule::R15SecondHeader)) {
-                (true, true, true) => &[Header, Asked, Metadata, Header],
-                (false, _, true) => &[Header, Asked, Header],
-                (false, _, false) => &[Header, Asked],
-                (_, false, _) => &[Metadata, Header, Asked, Header],
-                (_, _, false) => &[Header, Asked, Metadata],
-            };
-        let readings = if of.is_header_known { &[Asked, Metadata, Header] } else { full };
-        Self { of, rules, readings, load_readings: full }
-    }
-
-    pub(crate) fn has(&self, rule: Rule) -> bool {
-        self.rules.has(rule)
-    }
-
-    /// What is read for a question; who loads a copy does not know its header.
-    pub(crate) fn readings(&self, is_load: bool) -> &'static [Reading] {
-        if is_load { self.load_readings } else { self.readings }
-    }
-
-    /// L, and the deadline of an insert.
-    pub(crate) fn window(&self) -> u8 {
-        L + self.of.deadline.unwrap_or(0)
-    }
-
-    pub(crate) fn first(&self) -> State {
-        let of = &self.of;
-        let mut state =
-            State { run: 1, runs: 1, incarnations: 1, nonces: 1, clock: 1, ..State::default() };
-        state.faults_left = if of.faults.is_empty() { 0 } else { of.fault_count };
-        (state.old_left, state.expiries_left) = (u8::from(state.faults_left > 0), of.expiries);
-        let (meta, none) = (&mut state.redis.meta, Bits::default());
-        (meta.incarnation, meta.run, meta.last, meta.epoch) = (1, 1, 1, 1);
-        state.redis.recent.floor = 1;
-        let live = (!of.is_cold).then_some(Bits {
-            token: 1,
-            nonce: 1,
-            stamp: 1,
-            run: 1,
-            incarnation: 1,
-            ..none
-        });
-        meta.live = u8::from(live.is_some());
-        let copy =
-            live.map(|_| FilterCopy { token: 1, nonce: 1, position: 1, ..FilterCopy::default() });
-        state.redis.bits = live;
-        state.creations[..of.ids]
-            .fill(Creation { inserts_left: of.inserts, ..Creation::default() });
-        let rebuilds = |me: usize| Left { rebuilds: of.rebuilds[me], ..Left::default() };
-        let process = Process {
-            is_alive: true,
-            is_connected: true,
-            run: 1,
-            incarnation: 1,
-            ..Process::default()
-        };
-        let left = Left { loads: of.loads, pages: of.pages, nulls: of.nulls, ..rebuilds(ASKED) };
-        let copy = copy.filter(|_| of.has_copy);
-        state.processes =
-            [Process { left: rebuilds(0), ..process }, Process { left, copy, ..process }];
-        state
-    }
-}
-
 impl Instance {
     /// Its name, what is left out, and what is expected.
     pub(crate) fn title(&self) -> String {
         format!("{} {:?} {:?}", self.name, self.without, self.expected).replace("[] ", "")
+    }
+
+    pub(crate) fn has(&self, rule: Rule) -> bool {
+        !self.without.contains(&rule)
+    }
+
+    /// What is read for a question. The header is known from before; who loads a copy has read it first.
+    pub(crate) fn readings(&self) -> &'static [Reading] {
+        use Reading::{Asked, Header, Metadata};
+        match (self.has(R15Metadata), self.has(R15Between), self.has(R15SecondHeader)) {
+            (true, true, true) => &[Asked, Metadata, Header],
+            (false, _, true) => &[Asked, Header],
+            (false, _, false) => &[Asked],
+            (_, false, _) => &[Metadata, Asked, Header],
+            (_, _, false) => &[Asked, Metadata],
+        }
+    }
+
+    /// L, and the deadline of an insert.
+    pub(crate) fn window(&self) -> u8 {
+        L + self.deadline.unwrap_or(0)
+    }
+
+    pub(crate) fn first(&self) -> State {
+        let mut state = State { run: 1, incarnations: 1, nonces: 1, clock: 1, ..State::default() };
+        let filter = Filter { token: 1, nonce: 1, incarnation: 1, stamp: 1, ..Filter::default() };
+        let live = (!self.is_cold).then_some(filter);
+        let token = u8::from(live.is_some());
+        let meta =
+            Meta { incarnation: 1, run: 1, last: 1, epoch: 1, live: token, ..Meta::default() };
+        let recent = Recent { floor: 1, ..Recent::default() };
+        state.redis = Redis { meta, recent, bits: live, ..Redis::default() };
+        state.faults_left = if self.faults.is_empty() { 0 } else { self.fault_count };
+        state.expiries_left = self.expiries;
+        for creation in &mut state.creations[..self.ids] {
+            creation.inserts_left = self.inserts;
+        }
+        for (process, rebuilds) in state.processes.iter_mut().zip(self.rebuilds) {
+            let left = Left { rebuilds, ..Left::default() };
+            *process =
+                Process { is_alive: true, is_connected: true, incarnation: 1, left, ..*process };
+        }
+        let asked = &mut state.processes[ASKED];
+        asked.copy = live.filter(|_| self.has_copy);
+        asked.left = Left { loads: self.loads, pages: self.pages, nulls: self.nulls, ..asked.left };
+        state
     }
 }

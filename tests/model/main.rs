@@ -1,7 +1,8 @@
-//! The model of the protocol: two processes, one or two ids, one Redis that may lose or get back anything, and a search through every
-//! order in which their steps can happen.
+//! The model of the protocol: two processes, one or two ids, one Redis that may lose or get back anything, and a search
+//! through every order in which their steps can happen.
 //!
-//! Each test run searches the quick instances, `MODEL=all` all of them, and `MODEL=name` those with this in their names, with traces.
+//! Each test run searches the quick instances, `MODEL=all` all of them, and `MODEL=name` those with this in their
+//! names, with traces.
 
 mod instance;
 mod instances;
@@ -58,7 +59,7 @@ fn main() -> ExitCode {
 
 /// Searches an instance, and says what was found. Returns whether that was expected.
 fn run(instance: &Instance, shows: bool) -> bool {
-    let found = search(*instance);
+    let found = search(instance);
     let is_right = found.verdict == Some(instance.expected);
     let other = if is_right { String::new() } else { format!(", BUT FOUND {:?}", found.verdict) };
     let (title, states, took) = (instance.title(), found.states, found.took.as_secs_f64());

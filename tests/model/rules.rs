@@ -72,17 +72,3 @@ says! {
         R20Rebuild = "Settling does not end by the clock.",
     }
 }
-
-/// Which rules hold.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Rules(u64);
-
-impl Rules {
-    pub(crate) fn all_but(left_out: &[Rule]) -> Self {
-        Self(left_out.iter().fold(u64::MAX, |rules, rule| rules & !(1 << *rule as u64)))
-    }
-
-    pub(crate) fn has(self, rule: Rule) -> bool {
-        self.0 >> rule as u64 & 1 == 1
-    }
-}

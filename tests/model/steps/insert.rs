@@ -1,101 +1,95 @@
 //! The creation of an id: the insert, its acknowledgement, the commit.
 
-use super::Steps;
-use crate::instance::{Fault, L, Model};
-use crate::redis::insert;
-use crate::rules::Rule;
-use crate::state::{Creation, IDS, PROCESSES, Stage, State};
+use super::Turn;
+use crate::instance::{Fault, L};
+use crate::rules::Rule::*;
+use crate::state::{Creation, IDS, Stage};
 
-/// The next step of the creation of an id.
-pub(super) fn create(model: &Model, state: &State, id: usize, steps: &mut Steps) {
-    match state.creations[id].stage {
-        Stage::Idle if model.of.settling.is_some() && id == 0 => begin_outside(model, state, steps),
-        Stage::Idle => execute(model, state, id, steps),
-        Stage::Executed => acknowledge(model, state, id, steps),
-        Stage::Acknowledged => commit(model, state, id, steps),
-        Stage::Committed | Stage::Over => {}
-    }
-}
-
-fn execute(model: &Model, state: &State, id: usize, steps: &mut Steps) {
-    let process = &state.processes[model.of.inserter[id]];
-    let (incarnation, executed) = (state.redis.meta.incarnation, state.now);
-    let is_joined = process.is_connected && process.incarnation == incarnation && incarnation > 0;
-    let can = |one: &Creation| one.stage == Stage::Idle && one.inserts_left > 0;
-    if !process.is_alive || !is_joined || !can(&state.creations[id]) {
-        return;
-    }
-    let begin = |creation: &mut Creation| {
-        creation.inserts_left -= 1;
-        creation.to(Stage::Executed);
-        (creation.executed, creation.incarnation) = (executed, incarnation);
-    };
-    let name = PROCESSES[model.of.inserter[id]];
-    if model.of.has_calls_of_two && id == 0 && can(&state.creations[1]) {
-        let mut next = *state;
-        insert(model, &mut next, 0, None);
-        let last = next.redis.meta.last;
-        insert(model, &mut next, 1, (!model.has(Rule::R1EachId)).then_some(last));
-        next.creations.iter_mut().for_each(begin);
-        steps.step(next, [name, "inserts in one call", "x and y"]);
-    }
-    let mut next = *state;
-    insert(model, &mut next, id, None);
-    begin(&mut next.creations[id]);
-    steps.step(next, [name, "inserts", IDS[id]]);
-}
-
-/// The reply arrives, or is lost.
-fn acknowledge(model: &Model, state: &State, id: usize, steps: &mut Steps) {
-    let me = model.of.inserter[id];
-    let creation = &state.creations[id];
-    let may_be_late = model.of.deadline.is_some() && !model.has(Rule::R7Deadline);
-    let is_late = state.now > creation.executed + model.of.deadline.unwrap_or(L) && !may_be_late;
-    let is_joined = state.processes[me].incarnation == creation.incarnation;
-    if state.processes[me].is_alive {
-        let mut next = *state;
-        if is_late || !is_joined && model.has(Rule::R6Incarnation) {
-            next.creations[id].to(Stage::Idle);
-            steps.step(next, [PROCESSES[me], "is told in vain of its insert of", IDS[id]]);
-        } else {
-            let acknowledged = if model.of.deadline.is_some() { state.now } else { 0 };
-            let stage = Stage::Acknowledged;
-            next.creations[id] = Creation { stage, acknowledged, incarnation: 0, ..*creation };
-            let process = &mut next.processes[me];
-            process.own.add(id);
-            process.own_times[id] = state.now;
-            process.copy.iter_mut().for_each(|copy| copy.ids.add(id));
-            steps.step(next, [PROCESSES[me], "is told in time of its insert of", IDS[id]]);
+impl Turn<'_> {
+    /// The next step of the creation of an id.
+    pub(super) fn create(&mut self, id: usize) {
+        let creation = self.state.creations[id];
+        let is_outside = self.model.settling.is_some() && id == 0;
+        match creation.stage {
+            Stage::Idle if creation.inserts_left == 0 => {}
+            Stage::Idle if is_outside => self.begin_outside(creation),
+            Stage::Idle => self.execute(id),
+            Stage::Executed => self.acknowledge(id, creation),
+            Stage::Acknowledged => {
+                let mut next = *self.state;
+                next.creations[id].to(Stage::Committed);
+                next.rows.add(id);
+                let who = if is_outside { "another" } else { self.name() };
+                self.step(next, [who, "commits", IDS[id]]);
+            }
+            Stage::Committed | Stage::Over => {}
         }
     }
-    if model.of.faults.contains(&Fault::ReplyLost) && state.faults_left > 0 {
-        let mut next = *state;
-        next.creations[id].to(Stage::Idle);
-        next.fault_happened();
-        steps.step(next, ["FAULT:", Fault::ReplyLost.says(), ""]);
-    }
-}
 
-fn commit(model: &Model, state: &State, id: usize, steps: &mut Steps) {
-    let is_outside = model.of.settling.is_some() && id == 0;
-    let me = model.of.inserter[id];
-    if is_outside || state.processes[me].is_alive {
-        let mut next = *state;
-        next.creations[id].to(Stage::Committed);
-        next.rows.add(id);
-        let who = if is_outside { "another" } else { PROCESSES[me] };
-        steps.step(next, [who, "commits", IDS[id]]);
+    fn execute(&mut self, id: usize) {
+        let incarnation = self.process().incarnation;
+        if !self.process().is_connected || !self.is_joined() || incarnation == 0 {
+            return;
+        }
+        let begun = self.state.now;
+        let begin = |one: &mut Creation| {
+            let inserts_left = one.inserts_left - 1;
+            *one = Creation { stage: Stage::Executed, inserts_left, begun, incarnation };
+        };
+        let other = &self.state.creations[1];
+        let is_other_idle = other.stage == Stage::Idle && other.inserts_left > 0;
+        if self.model.has_calls_of_two && id == 0 && is_other_idle {
+            let mut next = *self.state;
+            next.insert(self.model, 0, None);
+            let last = next.redis.meta.last;
+            next.insert(self.model, 1, (!self.has(R1EachId)).then_some(last));
+            next.creations.iter_mut().for_each(begin);
+            self.step(next, [self.name(), "inserts in one call", "x and y"]);
+        }
+        let mut next = *self.state;
+        next.insert(self.model, id, None);
+        begin(&mut next.creations[id]);
+        self.step(next, [self.name(), "inserts", IDS[id]]);
     }
-}
 
-/// A process that does not insert creates `x`.
-fn begin_outside(model: &Model, state: &State, steps: &mut Steps) {
-    let is_in_time = model.of.settling.is_some_and(|(stops, _)| state.now <= stops);
-    let creation = &state.creations[0];
-    if is_in_time && creation.inserts_left > 0 {
-        let mut next = *state;
-        let (stage, inserts_left) = (Stage::Acknowledged, creation.inserts_left - 1);
-        next.creations[0] = Creation { stage, inserts_left, executed: state.now, ..*creation };
-        steps.step(next, ["another", "begins to create without an insert", "x"]);
+    /// The reply arrives, or is lost.
+    fn acknowledge(&mut self, id: usize, creation: Creation) {
+        let now = self.state.now;
+        let is_late = match self.model.deadline {
+            None => now > creation.begun + L,
+            Some(deadline) => now > creation.begun + deadline && self.has(R7Deadline),
+        };
+        let is_joined = self.process().incarnation == creation.incarnation;
+        let mut next = *self.state;
+        if is_late || !is_joined && self.has(R6Incarnation) {
+            next.creations[id].to(Stage::Idle);
+            self.step(next, [self.name(), "is told in vain of its insert of", IDS[id]]);
+        } else {
+            let begun = if self.model.deadline.is_some() { now } else { creation.begun };
+            let stage = Stage::Acknowledged;
+            next.creations[id] = Creation { stage, begun, incarnation: 0, ..creation };
+            let process = &mut next.processes[self.me];
+            process.own.add(id);
+            process.own_times[id] = now;
+            process.copy.iter_mut().for_each(|copy| copy.ids.add(id));
+            self.step(next, [self.name(), "is told in time of its insert of", IDS[id]]);
+        }
+        if self.model.faults.contains(&Fault::ReplyLost) && self.state.faults_left > 0 {
+            let mut next = *self.state;
+            next.creations[id].to(Stage::Idle);
+            self.fault(Fault::ReplyLost, next);
+        }
+    }
+
+    /// A process that does not insert creates `x`.
+    fn begin_outside(&mut self, creation: Creation) {
+        let now = self.state.now;
+        if self.model.settling.is_some_and(|(stops, _)| now <= stops) {
+            let mut next = *self.state;
+            let inserts_left = creation.inserts_left - 1;
+            next.creations[0] =
+                Creation { stage: Stage::Acknowledged, inserts_left, begun: now, ..creation };
+            self.step(next, ["another", "begins to create without an insert", "x"]);
+        }
     }
 }

@@ -1,154 +1,176 @@
-//! The shape of whatever may say "absent", and of the load of a copy: header, what is asked for, metadata, header.
+//! The shape of whatever may say "absent", and of the load of a copy: what is asked for, the metadata, the header.
 //!
-//! Both headers must be of one filter that is live, by the metadata too, in the joined incarnation; its stamp must reach the last number.
+//! The header must be of the filter that the question is about, live by the metadata too, in the joined incarnation; its stamp must
+//! reach the last number. Here are a check by id and the load of a copy; `fence.rs` has what reads the record.
 
-use super::{Steps, Turn};
-use crate::instance::Reading;
-use crate::rules::Rule;
-use crate::state::{Bits, FilterCopy, Question, State};
-
-/// What is asked. Each process has one of a kind under way at most.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
-    Fence,
-    Page,
-    Check,
-    Load,
-}
-
-impl Kind {
-    pub(super) fn says(self) -> &'static str {
-        ["a fence", "a page", "a check by id", "the load of a copy"][self as usize]
-    }
-}
+use super::Turn;
+use crate::instance::{Event, Reading};
+use crate::rules::Rule::*;
+use crate::state::Kind::{self, Check, Fence, Load, Page};
+use crate::state::{Filter, IDS, Question, State};
 
 impl Turn<'_> {
-    pub(super) fn questions(&self, steps: &mut Steps) {
-        for kind in [Kind::Fence, Kind::Page, Kind::Check, Kind::Load] {
+    pub(super) fn questions(&mut self) {
+        for kind in [Fence, Page, Check, Load] {
             match (self.process().questions[kind as usize], kind) {
-                (Some(question), _) => self.go_on(kind, &question, steps),
-                (None, Kind::Fence) => self.send_fence(steps),
-                (None, Kind::Page) => self.send_page(steps),
-                (None, Kind::Check) => self.send_check(steps),
-                (None, Kind::Load) => self.begin_load(steps),
+                (Some(question), _) => self.go_on(question),
+                (None, Fence) => self.send_fence(),
+                (None, Page) => self.send_page(),
+                (None, Check) => self.send_check(),
+                (None, Load) => self.begin_load(),
             }
         }
     }
 
-    /// A question about one filter, or about whichever is live if that is none.
-    pub(super) fn about(&self, token: u8, nonce: u8) -> Question {
+    /// A question about a filter.
+    pub(super) fn about(&self, kind: Kind, filter: Filter) -> Question {
+        let Filter { token, nonce, .. } = filter;
         let incarnation = self.process().incarnation;
-        Question { incarnation, token, nonce, ..Question::default() }
+        let of = Filter { token, nonce, incarnation, ..Filter::default() };
+        Question { kind, of, ..Question::default() }
     }
 
-    /// Sends a question. All but a fence make their first reading as they begin.
-    pub(super) fn send(
-        &self,
-        kind: Kind,
-        question: Question,
-        mut next: State,
-        about: &'static str,
-        steps: &mut Steps,
-    ) {
-        let first = self.model.readings(kind == Kind::Load)[0];
-        let is_later = kind == Kind::Fence || first == Reading::Asked;
-        let question =
-            if is_later { Some(question) } else { self.read(first, &question, &mut next) };
-        if question.is_some() {
-            next.processes[self.me].questions[kind as usize] = question;
-            steps.step(next, ["B begins", kind.says(), about]);
+    pub(super) fn send(&mut self, question: Question, mut next: State, about: &'static str) {
+        next.processes[self.me].questions[question.kind as usize] = Some(question);
+        self.step(next, ["B begins", question.kind.says(), about]);
+    }
+
+    /// A request for an id. The filter of now may be known, or that of the copy.
+    fn send_check(&mut self) {
+        let process = self.process();
+        if !self.model.checks || !self.believes() {
+            return;
+        }
+        let live = self.header(process.incarnation);
+        let copied = process.copy.filter(|copy| live.is_none_or(|live| live.nonce != copy.nonce));
+        for id in (0..self.model.ids).filter(|id| self.state.rows.has(*id)) {
+            for filter in live.into_iter().chain(copied) {
+                let question = Question { id: id as u8, ..self.about(Check, filter) };
+                self.send(question, *self.state, ["for x", "for y"][id]);
+            }
+        }
+    }
+
+    fn begin_load(&mut self) {
+        let process = self.process();
+        let Some(live) = self.header(process.incarnation) else { return };
+        let is_new = process.copy.is_none_or(|copy| copy.token != live.token);
+        if process.left.loads > 0 && self.believes() && is_new {
+            let next = self.with(|process| process.left.loads -= 1);
+            let mut question = self.about(Load, live);
+            question.of.stamp = live.stamp;
+            self.send(question, next, "");
+        }
+    }
+
+    fn go_on(&mut self, question: Question) {
+        let readings = self.model.readings();
+        let Some(reading) = readings.get(usize::from(question.read)).copied() else {
+            return self.handle(question);
+        };
+        if !self.process().is_connected {
+            return self.end(question, "the connection is gone");
+        }
+        let mut next = *self.state;
+        let read = match (reading, question.kind) {
+            (Reading::Asked, Fence | Page) => return self.read_record(question),
+            (Reading::Asked, Check | Load) => self.read_bits(question),
+            (Reading::Metadata, _) => self.read_metadata(question, &mut next),
+            (Reading::Header, _) => self.read_header(question),
+        };
+        let Some(read) = read else {
+            return self.end(question, "what it reads speaks against it");
+        };
+        if usize::from(read.read) == readings.len() && matches!(read.kind, Check | Load) {
+            return self.handle(read);
+        }
+        next.processes[self.me].questions[read.kind as usize] = Some(read);
+        let what = ["reads what is asked for", "reads the metadata", "reads the header"];
+        self.step(next, [read.kind.says(), what[reading as usize], ""]);
+    }
+
+    /// Reads the bits of one id: a check goes on where some are missing, and a load reads those of each id in turn. In another filter
+    /// they may be in other places.
+    fn read_bits(&self, mut question: Question) -> Option<Question> {
+        let (bits, id) = (self.state.redis.bits?, usize::from(question.id));
+        let is_there = bits.ids.has(id) && bits.nonce == question.of.nonce;
+        if question.kind == Check {
+            question.read += 1;
+            return (!is_there).then_some(question);
+        }
+        if is_there {
+            question.of.ids.add(id);
+        }
+        question.id += 1;
+        question.read += u8::from(id + 1 == self.model.ids);
+        Some(question)
+    }
+
+    fn read_metadata(&self, mut question: Question, next: &mut State) -> Option<Question> {
+        let meta = self.state.redis.meta;
+        question.read += 1;
+        question.last = meta.last;
+        let is_live = question.of.token == meta.live || !self.has(R15Live);
+        let is_good = meta.incarnation == question.of.incarnation && is_live;
+        (is_good && self.is_settled(next)).then_some(question)
+    }
+
+    fn read_header(&self, mut question: Question) -> Option<Question> {
+        let bits = self.header(question.of.incarnation)?;
+        let Filter { stamp, .. } = question.of;
+        let is_good = self.is_same(&bits, &question.of) && bits.stamp >= stamp.max(question.last);
+        question.read += 1;
+        question.of.stamp = if stamp == 0 { bits.stamp } else { stamp };
+        is_good.then_some(question)
+    }
+
+    fn handle(&mut self, question: Question) {
+        let is_joined = self.process().incarnation == question.of.incarnation;
+        if !self.believes() || !is_joined {
+            return self.end(question, "absence is not believed");
+        }
+        match question.kind {
+            Fence => self.answer_fence(question),
+            Page => self.take_page(question),
+            Check => {
+                let (next, absent) = (self.answered(question, None), Event::FalseAbsence);
+                let id = IDS[usize::from(question.id)];
+                self.event(absent, next, ["by the check", id, absent.says()]);
+            }
+            Load => {
+                let mut copy = question.of;
+                if !self.has(R18FirstHeader) {
+                    copy.stamp = self.state.redis.bits.map_or(0, |bits| bits.stamp);
+                }
+                let next = self.answered(question, Some(copy));
+                let words = ["the load of a copy", "is over:", "B has another copy"];
+                self.event(Event::CopyLoaded, next, words);
+            }
         }
     }
 
     /// The state after an answer, in which the process may have another copy.
-    pub(super) fn answered(&self, kind: Kind, copy: Option<FilterCopy>) -> State {
+    pub(super) fn answered(&self, question: Question, copy: Option<Filter>) -> State {
         self.with(|process| {
-            process.questions[kind as usize] = None;
+            process.questions[question.kind as usize] = None;
             process.copy = copy.or(process.copy);
         })
     }
 
     /// Goes on without an answer.
-    pub(super) fn end(&self, kind: Kind, why: &'static str, steps: &mut Steps) {
-        let next = self.answered(kind, None);
-        steps.step(next, [kind.says(), "ends without an answer:", why]);
+    pub(super) fn end(&mut self, question: Question, why: &'static str) {
+        let next = self.answered(question, None);
+        self.step(next, [question.kind.says(), "ends without an answer:", why]);
     }
 
-    fn go_on(&self, kind: Kind, question: &Question, steps: &mut Steps) {
-        let readings = self.model.readings(kind == Kind::Load);
-        let Some(reading) = readings.get(usize::from(question.read)).copied() else {
-            return self.handle(kind, question, steps);
-        };
-        if !self.process().is_connected {
-            return self.end(kind, "the connection is gone", steps);
-        }
-        let mut next = *self.state;
-        let read = match (reading, kind) {
-            (Reading::Asked, Kind::Fence | Kind::Page) => {
-                return self.read_record(kind, question, steps);
-            }
-            (Reading::Asked, Kind::Check) => self.look_for_bits(question),
-            (Reading::Asked, Kind::Load) => self.read_piece(question),
-            (Reading::Header | Reading::Metadata, _) => self.read(reading, question, &mut next),
-        };
-        let Some(read) = read else {
-            return self.end(kind, "what it reads speaks against it", steps);
-        };
-        let is_over = usize::from(read.read) == readings.len();
-        if is_over && matches!(kind, Kind::Check | Kind::Load) {
-            return self.handle(kind, &read, steps);
-        }
-        next.processes[self.me].questions[kind as usize] = Some(read);
-        let what = ["reads the header", "reads what is asked for", "reads the metadata"];
-        steps.step(next, [kind.says(), what[reading as usize], ""]);
-    }
-
-    fn handle(&self, kind: Kind, question: &Question, steps: &mut Steps) {
-        let is_joined = self.process().incarnation == question.incarnation;
-        if !self.believes() || !is_joined {
-            return self.end(kind, "absence is not believed", steps);
-        }
-        match kind {
-            Kind::Fence => self.answer_fence(question, steps),
-            Kind::Page => self.take_page(question, steps),
-            Kind::Check => self.answer_check(question, steps),
-            Kind::Load => self.take_copy(question, steps),
-        }
-    }
-
-    /// The header, if it is one of a live filter of this process of Redis and this incarnation.
-    pub(super) fn header(&self, incarnation: u8) -> Option<Bits> {
+    /// The header, if it is one of a live filter of this incarnation.
+    pub(super) fn header(&self, incarnation: u8) -> Option<Filter> {
         let bits = self.state.redis.bits.filter(|bits| !bits.is_disproved)?;
-        let is_of_here = bits.run == self.process().run && bits.incarnation == incarnation;
-        (is_of_here || !self.model.has(Rule::R8Disproved)).then_some(bits)
+        (bits.incarnation == incarnation || !self.has(R8Disproved)).then_some(bits)
     }
 
     /// Whether two filters are one, by token and nonce.
-    pub(super) fn is_same(&self, one: (u8, u8), other: (u8, u8)) -> bool {
-        one.0 == other.0 && (one.1 == other.1 || !self.model.has(Rule::R13Nonce))
-    }
-
-    /// Reads the header or the metadata. `None` where they speak against it.
-    fn read(&self, reading: Reading, question: &Question, next: &mut State) -> Option<Question> {
-        let mut read = Question { read: question.read + 1, ..*question };
-        if reading == Reading::Header {
-            let bits = self.header(question.incarnation)?;
-            if read.token == 0 {
-                (read.token, read.nonce) = (bits.token, bits.nonce);
-            }
-            // The floor, too, if it is no member of the record.
-            let is_below = self.state.redis.recent.floor > read.since;
-            read.has_floor |= read.read == 1 && is_below && !self.model.has(Rule::R2FloorInRecord);
-            let is_known = self.is_same((bits.token, bits.nonce), (read.token, read.nonce));
-            let is_good = is_known && bits.stamp >= read.stamp && bits.stamp >= read.last;
-            read.stamp = if read.stamp == 0 { bits.stamp } else { read.stamp };
-            return is_good.then_some(read);
-        }
-        let meta = self.state.redis.meta;
-        read.last = meta.last;
-        let wants_live = self.model.has(Rule::R15Live) && self.model.has(Rule::R15Between);
-        let is_live = read.token == meta.live || !wants_live;
-        let is_good = meta.incarnation == read.incarnation && is_live && self.is_settled(next);
-        is_good.then_some(read)
+    pub(super) fn is_same(&self, one: &Filter, other: &Filter) -> bool {
+        one.token == other.token && (one.nonce == other.nonce || !self.has(R13Nonce))
     }
 }
