@@ -1,9 +1,8 @@
-//! The instances. Those that hold come first; then each rule is left out where it matters, and what must happen does.
+//! The instances. Without a rule that matters there the promise is broken, and what must happen does.
 
-use crate::instance::Event::{self, *};
 use crate::instance::Fault::{self, *};
 use crate::instance::Step::{self, *};
-use crate::instance::{BASE, Expected, Instance};
+use crate::instance::{ABSENT, BASE, HOLDS, Instance};
 use crate::rules::Rule::{self, *};
 
 /// Each way in which something may be lost; in which the promise holds one key may also be an old copy of itself.
@@ -16,14 +15,14 @@ const ANY: &[Fault] =
 const KEEPING: &[Step] = &[Lease, Recent, ScanX, ScanY, Upload, Swap, Keep];
 
 /// A name, a sentence, and what is other than in the one after `like`.
-macro_rules! hold {
+macro_rules! instances {
     ($($of:ident $name:literal $says:literal { $($field:ident: $value:expr),* } like $base:ident;)*) => {
         $(const $of: Instance = Instance { name: $name, says: $says, $($field: $value,)* ..$base };)*
-        const HOLD: &[Instance] = &[$($of),*];
+        const EACH: &[Instance] = &[$($of),*];
     };
 }
 
-hold! {
+instances! {
     SHORT "short" "Both rebuild, and B keeps its own filter as a copy." { rebuilds: [1, 1], order: KEEPING } like BASE;
     PLAIN "plain" "A lease may expire, and B may load a copy." { expiries: 1, loads: 1 } like SHORT;
     FENCE "fence" "Fences only." { checks: false } like SHORT;
@@ -79,6 +78,17 @@ hold! {
     NULLS_FAULT "nulls, fault" "Any one fault, and A rebuilds." { faults: ANY, ticks: 3, rebuilds: [1, 0] } like NULLS;
     SETTLES "settles" "Another process creates x until a moment; settling lasts for L longer." { is_cold: true, settling: Some((1, 2)), rebuilds: [1, 2], ticks: 5 } like SHORT;
     SETTLES_FAULT "settles, fault" "Any one loss." { settling: Some((0, 1)), rebuilds: [0, 2], ticks: 3, fences: false, faults: LOSSES } like SETTLES;
+
+    SCAN_FIRST "scan before the lease" "R11: the steps of a rebuild in another order." { order: &[ScanX, Lease, Recent, Upload, Swap], rebuilds: [1, 1], ticks: 3, expected: ABSENT } like BASE;
+    NO_RECORD "no read of the record" "R11: a step is left out." { order: &[Lease, ScanX, Upload, Swap] } like SCAN_FIRST;
+    RECORD_FIRST "record before the lease" "R11: another order." { order: &[Recent, Lease, ScanX, Upload, Swap] } like SCAN_FIRST;
+    RECORD_LAST "record after the scan" "R11: another order, which has to begin again at times." { order: &[Lease, ScanX, Recent, Upload, Swap], drops_early: true, expected: HOLDS } like SCAN_FIRST;
+    OUTGROWN "allocated twice" "R5: there are two filters under one lease." { order: &[Lease, Recent, ScanX, Outgrown, Upload, Swap] } like SCAN_FIRST;
+    OUTGROWN_AGAIN "allocated twice, scanned again" "R5: the same." { order: &[Lease, Recent, ScanX, Outgrown, ScanX, Upload, Swap] } like SCAN_FIRST;
+
+    TOO_SHORT "too short" "Settling lasts only until the other process stops." { settling: Some((1, 1)), expected: ABSENT } like SETTLES;
+    ALL_OLD "all old" "Beyond the promise: all keys are old copies." { faults: &[OldAll], expected: ABSENT } like FAULT;
+    TWO_OLD "two old" "Beyond the promise: those are that a check compares." { faults: &[OldBits, OldMeta], fault_count: 2, expected: ABSENT } like BY_ID;
 }
 
 /// Each rule left out. Where several rules catch one thing, the promise breaks only without all of them.
@@ -110,52 +120,29 @@ const BROKEN: &[(Instance, &[&[Rule]])] = &[
     (NULLS, &[&[R19Recent], &[R19InTime], &[R19Deleted]]),
     (NULLS_DROP, &[&[R19Floor]]),
     (NULLS_FAULT, &[&[R19Greatest]]),
+    (RECORD_LAST, &[&[R12AfterScan]]),
     (SETTLES, &[&[R20Lease], &[R20StrictlyLater], &[R20Rebuild]]),
 ];
 
-/// What must happen.
-const REACHED: &[(Instance, Event)] = &[
-    (TWO, FenceRefuses),
-    (PAGES, PageMoves),
-    (LOADED, CopyLoaded),
-    (NULLS, NullStored),
-    (LOST, SwapAfterLoss),
-    (PLAIN, SwapWithoutLease),
-    (LEASES, NextGone),
-    (SETTLES, SettlingEnds),
-];
-
-/// R11: the other orders of a rebuild. R5: the filter is allocated twice under one lease.
-const ORDERS: &[(&str, &[Step])] = &[
-    ("scan before the lease", &[ScanX, Lease, Recent, Upload, Swap]),
-    ("no read of the record", &[Lease, ScanX, Upload, Swap]),
-    ("record before the lease", &[Recent, Lease, ScanX, Upload, Swap]),
-    ("allocated twice", &[Lease, Recent, ScanX, Outgrown, Upload, Swap]),
-    ("allocated twice, scanned again", &[Lease, Recent, ScanX, Outgrown, ScanX, Upload, Swap]),
+/// What must happen, so that what holds is not about nothing.
+const REACHED: &[(Instance, &str)] = &[
+    (TWO, "refuses"),
+    (PAGES, "moves the copy"),
+    (LOADED, "gives B another copy"),
+    (NULLS, "stores a null for"),
+    (LOST, "swaps after a loss"),
+    (PLAIN, "swaps without its lease"),
+    (LEASES, "its filter is gone"),
+    (SETTLES, "swaps, and settling ends"),
 ];
 
 /// All of them.
 pub(crate) fn instances() -> Vec<Instance> {
-    let mut all = HOLD.to_vec();
-    let (is_quick, expected) = (true, Expected::Broken);
+    let quick = |of: &Instance| Instance { is_quick: true, expected: ABSENT, ..*of };
+    let mut all = EACH.to_vec();
     for (of, each) in BROKEN {
-        all.extend(each.iter().map(|without| Instance { is_quick, expected, without, ..*of }));
+        all.extend(each.iter().map(|without| Instance { without, ..quick(of) }));
     }
-    for (of, event) in REACHED {
-        all.push(Instance { is_quick, expected: Expected::Reached(*event), ..*of });
-    }
-    let says = "The steps of a rebuild in another order.";
-    let other = Instance { says, rebuilds: [1, 1], expected, ticks: 3, ..BASE };
-    all.extend(ORDERS.iter().map(|(name, order)| Instance { name, order, ..other }));
-    let order = &[Lease, ScanX, Recent, Upload, Swap];
-    let last = Instance { name: "record after the scan", order, drops_early: true, ..other };
-    all.push(Instance { expected: Expected::Holds, ..last });
-    all.push(Instance { without: &[R12AfterScan], ..last });
-    let says = "Settling lasts only until the other process stops.";
-    all.push(Instance { name: "too short", says, settling: Some((1, 1)), expected, ..SETTLES });
-    let says = "Beyond the promise: all keys are old copies, or those that a check compares.";
-    all.push(Instance { name: "all old", says, faults: &[OldAll], expected, ..FAULT });
-    let faults = &[OldBits, OldMeta];
-    all.push(Instance { name: "two old", says, faults, fault_count: 2, expected, ..BY_ID });
+    all.extend(REACHED.iter().map(|(of, expected)| Instance { expected, ..quick(of) }));
     all
 }

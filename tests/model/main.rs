@@ -15,20 +15,16 @@ mod steps;
 use std::env;
 use std::process::ExitCode;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
+use std::time::Instant;
 
 use instance::Instance;
-use search::search;
 
 fn main() -> ExitCode {
     // As the standard harness would: told to list its tests, or to run others only.
-    let arguments: Vec<String> = env::args().skip(1).collect();
-    if arguments.iter().any(|argument| argument == "--list") {
-        println!("model: test");
-        return ExitCode::SUCCESS;
-    }
-    let mut filters = arguments.iter().filter(|argument| !argument.starts_with('-')).peekable();
-    if filters.peek().is_some() && !filters.any(|filter| "model".contains(filter.as_str())) {
+    let is_other = |name: &str| !name.starts_with('-') && !"model".contains(name);
+    if env::args().skip(1).any(|argument| argument == "--list" || is_other(&argument)) {
         return ExitCode::SUCCESS;
     }
     let wanted = env::var("MODEL").ok();
@@ -39,36 +35,33 @@ fn main() -> ExitCode {
     };
     let picked: Vec<Instance> = instances::instances().into_iter().filter(is_wanted).collect();
     let shows = wanted.is_some_and(|name| name != "all");
-    let (queue, failed) = (Mutex::new(picked.iter()), Mutex::new(0));
-    thread::scope(|scope| {
-        for _ in 0..2 {
-            scope.spawn(|| {
-                loop {
-                    let Some(next) = queue.lock().expect("no panic").next() else { return };
-                    if !run(next, shows) {
-                        *failed.lock().expect("no panic") += 1;
-                    }
-                }
-            });
+    let queue = Mutex::new(picked.iter());
+    let next = || queue.lock().expect("no panic").next();
+    let failed = AtomicUsize::new(0);
+    let work = || {
+        while let Some(instance) = next() {
+            failed.fetch_add(usize::from(!is_right(instance, shows)), Ordering::Relaxed);
         }
-    });
-    let failed = *failed.lock().expect("no panic");
+    };
+    thread::scope(|scope| [scope.spawn(work), scope.spawn(work)].map(drop));
+    let failed = failed.into_inner();
     println!("{} instances, {failed} of them not as expected", picked.len());
     if failed > 0 || picked.is_empty() { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }
 
 /// Searches an instance, and says what was found. Returns whether that was expected.
-fn run(instance: &Instance, shows: bool) -> bool {
-    let found = search(instance);
-    let is_right = found.verdict == Some(instance.expected);
-    let other = if is_right { String::new() } else { format!(", BUT FOUND {:?}", found.verdict) };
-    let (title, states, took) = (instance.title(), found.states, found.took.as_secs_f64());
+fn is_right(instance: &Instance, shows: bool) -> bool {
+    let begun = Instant::now();
+    let found = search::search(instance);
+    let is_right = found.verdict == instance.expected;
+    let other = if is_right { String::new() } else { format!(", BUT IT {}", found.verdict) };
+    let (title, states, took) = (instance.title(), found.states, begun.elapsed().as_secs_f64());
     println!("{title}{other}: {states} states, {took:.1} s. {}", instance.says);
-    if !found.trace.is_empty() && (shows || !is_right) {
-        let left_out = instance.without.iter().map(|rule| format!("without: {}", rule.says()));
-        let steps = found.trace.into_iter().zip(1..).map(|(step, at)| format!("{at:>4}. {step}"));
+    if shows || !is_right {
+        let left_out = instance.without.iter().map(|rule| format!("without: {}\n", rule.says()));
+        let steps = (1..).zip(found.trace).map(|(at, step)| format!("{at:>4}. {step}\n"));
         // In one piece, as others are searched at the same time.
-        println!("{}", left_out.chain(steps).collect::<Vec<_>>().join("\n"));
+        print!("{}", left_out.chain(steps).collect::<String>());
     }
     is_right
 }

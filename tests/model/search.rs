@@ -2,80 +2,68 @@
 
 use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::time::{Duration, Instant};
 
-use crate::instance::{Event, Expected, Instance};
+use crate::instance::{ABSENT, HOLDS, Instance};
 use crate::state::State;
-use crate::steps::{self, Steps};
+use crate::steps::{Steps, list};
+
+/// Beyond so many states the search gives up.
+const LIMIT: usize = 40_000_000;
 
 #[derive(Debug)]
 pub(crate) struct Found {
-    /// `None` where there are more states than the instance allows.
-    pub(crate) verdict: Option<Expected>,
+    pub(crate) verdict: &'static str,
     pub(crate) states: usize,
-    pub(crate) took: Duration,
     /// The steps to what breaks the promise, or to what was to be reached.
     pub(crate) trace: Vec<String>,
 }
 
-/// A state that was seen: where it came from, and by which of the steps there.
-#[derive(Debug, Clone, Copy)]
-struct Seen {
-    parent: u32,
-    step: u16,
-}
+/// Where a state came from: the place of another one, and which of the steps there.
+type Origin = (u32, u16);
 
 /// Searches an instance.
 pub(crate) fn search(model: &Instance) -> Found {
-    let begun = Instant::now();
     let mut seen = HashSet::from([fingerprint(&model.first())]);
-    let mut parents = vec![Seen { parent: 0, step: 0 }];
-    let mut steps = Steps::new();
+    let mut origins = vec![(0, 0)];
     let mut level = vec![model.first()];
-    let mut further = Vec::new();
     let mut begin = 0;
-    let mut end = (Some(Expected::Holds), Vec::new());
-    'search: while !level.is_empty() {
-        let level_end = parents.len();
+    let mut steps = Steps::new();
+    let found = |verdict, states, trace| Found { verdict, states, trace };
+    while !level.is_empty() {
+        let end = origins.len();
+        let mut further = Vec::new();
         for (parent, state) in (begin as u32..).zip(&level) {
-            steps::list(model, state, &mut steps);
-            for (step, (next, event, _)) in (0..).zip(&steps) {
-                let found = match event {
-                    Some(Event::FalseAbsence) => Some(Expected::Broken),
-                    event => event.map(Expected::Reached).filter(|of| *of == model.expected),
-                };
-                if found.is_some() {
-                    end = (found, trace(model, &parents, Seen { parent, step }));
-                    break 'search;
+            list(model, state, &mut steps);
+            for (step, (next, words)) in (0..).zip(&steps) {
+                let is_end = |word: &&&str| **word == ABSENT || **word == model.expected;
+                if let Some(verdict) = words.iter().find(is_end) {
+                    return found(verdict, origins.len(), trace(model, &origins, (parent, step)));
                 }
                 if seen.insert(fingerprint(next)) {
-                    parents.push(Seen { parent, step });
+                    origins.push((parent, step));
                     further.push(*next);
                 }
             }
-            if parents.len() > model.limit {
-                end.0 = None;
-                break 'search;
+            if origins.len() > LIMIT {
+                return found("has too many states", origins.len(), Vec::new());
             }
         }
-        begin = level_end;
-        std::mem::swap(&mut level, &mut further);
-        further.clear();
+        begin = end;
+        level = further;
     }
-    let (verdict, trace) = end;
-    Found { verdict, states: parents.len(), took: begun.elapsed(), trace }
+    found(HOLDS, origins.len(), Vec::new())
 }
 
 /// Walks from the first state to this step, and says what happens.
-fn trace(model: &Instance, parents: &[Seen], last: Seen) -> Vec<String> {
+fn trace(model: &Instance, origins: &[Origin], last: Origin) -> Vec<String> {
     let mut path = vec![last];
-    while let Some(Seen { parent: parent @ 1.., .. }) = path.last().copied() {
-        path.push(parents[parent as usize]);
+    while let Some((parent @ 1.., _)) = path.last() {
+        path.push(origins[*parent as usize]);
     }
     let (mut state, mut steps, mut said) = (model.first(), Steps::new(), Vec::new());
-    for Seen { step, .. } in path.into_iter().rev() {
-        steps::list(model, &state, &mut steps);
-        let (next, _, words) = steps[usize::from(step)];
+    for (_, step) in path.into_iter().rev() {
+        list(model, &state, &mut steps);
+        let (next, words) = steps[usize::from(step)];
         let facts = if next.redis == state.redis { String::new() } else { next.redis.facts() };
         said.push(format!("{:<58} {facts}", words.join(" ").trim()));
         state = next;
@@ -84,22 +72,7 @@ fn trace(model: &Instance, parents: &[Seen], last: Seen) -> Vec<String> {
 }
 
 fn fingerprint(state: &State) -> u64 {
-    let mut bytes = Bytes(Vec::with_capacity(512));
-    state.hash(&mut bytes);
-    bytes.finish()
-}
-
-/// Hashes all fields in one piece, as each is but a byte.
-struct Bytes(Vec<u8>);
-
-impl Hasher for Bytes {
-    fn write(&mut self, bytes: &[u8]) {
-        self.0.extend_from_slice(bytes);
-    }
-
-    fn finish(&self) -> u64 {
-        let mut hasher = DefaultHasher::new();
-        hasher.write(&self.0);
-        hasher.finish()
-    }
+    let mut hasher = DefaultHasher::new();
+    state.hash(&mut hasher);
+    hasher.finish()
 }

@@ -16,7 +16,7 @@ impl Turn<'_> {
         };
         if self.state.old.is_none() && self.model.faults.iter().any(is_of_old) {
             let next = State { old: Some(self.state.redis), ..*self.state };
-            self.step(next, ["an old copy", "is made of what Redis holds", ""]);
+            self.push(next, ["an old copy", "is made of what Redis holds", ""]);
         }
         for fault in self.model.faults {
             if let Some(next) = fault.happens(self.model, self.state) {
@@ -29,7 +29,7 @@ impl Turn<'_> {
     pub(super) fn fault(&mut self, fault: Fault, mut next: State) {
         next.faults_left -= 1;
         next.old = next.old.filter(|_| next.faults_left > 0);
-        self.step(next, ["FAULT:", fault.says(), ""]);
+        self.push(next, ["FAULT:", fault.says(), ""]);
     }
 }
 

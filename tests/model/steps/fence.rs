@@ -1,7 +1,7 @@
 //! The fence, which answers what the copy lacks, and the page, which only brings the copy up. Both read the record beyond its position.
 
 use super::Turn;
-use crate::instance::Event;
+use crate::instance::ABSENT;
 use crate::rules::Rule::{self, *};
 use crate::state::Kind::{self, Fence, Page};
 use crate::state::{Filter, IDS, Question};
@@ -62,7 +62,7 @@ impl Turn<'_> {
                 }
             }
             let next = self.with(|process| process.questions[read.kind as usize] = Some(read));
-            self.step(next, [read.kind.says(), "reads the record", ""]);
+            self.push(next, [read.kind.says(), "reads the record", ""]);
         }
     }
 
@@ -80,12 +80,13 @@ impl Turn<'_> {
         let lacking = (0..self.model.ids).filter(|id| !copy.ids.has(*id));
         let is_asked = |id: &usize| usize::from(question.id) == *id || !self.has(R17NotJoined);
         if let Some(id) = lacking.clone().filter(is_asked).find(|id| rows.has(*id)) {
-            let absent = Event::FalseAbsence;
-            return self.event(absent, next, ["by the fence", IDS[id], absent.says()]);
+            return self.push(next, ["by the fence", IDS[id], ABSENT]);
         }
-        let is_refused = lacking.clone().any(|id| !rows.has(id));
-        let event = is_refused.then_some(Event::FenceRefuses);
-        self.event(event, next, ["a fence", "is good:", "the copy has all that was inserted"]);
+        let refuses = lacking.clone().any(|id| !rows.has(id));
+        self.push(
+            next,
+            ["a fence", "is good, and", if refuses { "refuses" } else { "passes all" }],
+        );
     }
 
     pub(super) fn take_page(&mut self, question: Question) {
@@ -97,7 +98,7 @@ impl Turn<'_> {
         copy.ids.0 |= question.of.ids.0;
         copy.stamp = copy.stamp.max(question.greatest);
         let next = self.answered(question, Some(copy));
-        self.event(Event::PageMoves, next, ["a page", "is taken", ""]);
+        self.push(next, ["a page", "moves the copy", ""]);
     }
 
     /// The copy that a reply counts for: the one that was asked for, or one of its filter that has as much.

@@ -20,7 +20,7 @@ impl Turn<'_> {
                 next.creations[id].to(Stage::Committed);
                 next.rows.add(id);
                 let who = if is_outside { "another" } else { self.name() };
-                self.step(next, [who, "commits", IDS[id]]);
+                self.push(next, [who, "commits", IDS[id]]);
             }
             Stage::Committed | Stage::Over => {}
         }
@@ -44,12 +44,12 @@ impl Turn<'_> {
             let last = next.redis.meta.last;
             next.insert(self.model, 1, (!self.has(R1EachId)).then_some(last));
             next.creations.iter_mut().for_each(begin);
-            self.step(next, [self.name(), "inserts in one call", "x and y"]);
+            self.push(next, [self.name(), "inserts in one call", "x and y"]);
         }
         let mut next = *self.state;
         next.insert(self.model, id, None);
         begin(&mut next.creations[id]);
-        self.step(next, [self.name(), "inserts", IDS[id]]);
+        self.push(next, [self.name(), "inserts", IDS[id]]);
     }
 
     /// The reply arrives, or is lost.
@@ -63,7 +63,7 @@ impl Turn<'_> {
         let mut next = *self.state;
         if is_late || !is_joined && self.has(R6Incarnation) {
             next.creations[id].to(Stage::Idle);
-            self.step(next, [self.name(), "is told in vain of its insert of", IDS[id]]);
+            self.push(next, [self.name(), "is told in vain of its insert of", IDS[id]]);
         } else {
             let begun = if self.model.deadline.is_some() { now } else { creation.begun };
             let stage = Stage::Acknowledged;
@@ -72,7 +72,7 @@ impl Turn<'_> {
             process.own.add(id);
             process.own_times[id] = now;
             process.copy.iter_mut().for_each(|copy| copy.ids.add(id));
-            self.step(next, [self.name(), "is told in time of its insert of", IDS[id]]);
+            self.push(next, [self.name(), "is told in time of its insert of", IDS[id]]);
         }
         if self.model.faults.contains(&Fault::ReplyLost) && self.state.faults_left > 0 {
             let mut next = *self.state;
@@ -89,7 +89,7 @@ impl Turn<'_> {
             let inserts_left = creation.inserts_left - 1;
             next.creations[0] =
                 Creation { stage: Stage::Acknowledged, inserts_left, begun: now, ..creation };
-            self.step(next, ["another", "begins to create without an insert", "x"]);
+            self.push(next, ["another", "begins to create without an insert", "x"]);
         }
     }
 }

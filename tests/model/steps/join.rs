@@ -11,7 +11,7 @@ impl Turn<'_> {
         let mut next = *self.state;
         next.join(self.model, self.me);
         if next != *self.state {
-            self.step(next, [self.name(), "joins or polls", ""]);
+            self.push(next, [self.name(), "joins or polls", ""]);
         }
     }
 
@@ -21,7 +21,7 @@ impl Turn<'_> {
         let may = |id: &usize| self.model.forgets_early && own.has(*id) && !repeats.has(*id);
         for id in (0..2).filter(may) {
             let next = self.with(|process| process.forget(self.model, id));
-            self.step(next, [self.name(), "forgets its insert of", IDS[id]]);
+            self.push(next, [self.name(), "forgets its insert of", IDS[id]]);
         }
     }
 
@@ -31,7 +31,7 @@ impl Turn<'_> {
         for id in (0..2).filter(|id| may && process.repeats.has(*id)) {
             let mut next = self.with(|process| process.repeats.remove(id));
             next.insert(self.model, id, None);
-            self.step(next, [self.name(), "repeats its insert of", IDS[id]]);
+            self.push(next, [self.name(), "repeats its insert of", IDS[id]]);
         }
     }
 

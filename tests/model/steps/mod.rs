@@ -8,7 +8,7 @@ mod nulls;
 mod question;
 mod rebuild;
 
-use crate::instance::{ASKED, Event, Instance, L};
+use crate::instance::{ASKED, Instance, L};
 use crate::rules::Rule;
 use crate::state::{IDS, PROCESSES, Process, Stage, State};
 
@@ -16,7 +16,7 @@ use crate::state::{IDS, PROCESSES, Process, Stage, State};
 pub(crate) type Words = [&'static str; 3];
 
 /// The states that can come next.
-pub(crate) type Steps = Vec<(State, Option<Event>, Words)>;
+pub(crate) type Steps = Vec<(State, Words)>;
 
 /// Lists all steps out of a state.
 pub(crate) fn list(model: &Instance, state: &State, steps: &mut Steps) {
@@ -70,12 +70,14 @@ impl<'a> Turn<'a> {
         next
     }
 
-    fn step(&mut self, next: State, words: Words) {
-        self.steps.push((next, None, words));
+    fn push(&mut self, next: State, words: Words) {
+        self.steps.push((next, words));
     }
 
-    fn event(&mut self, event: impl Into<Option<Event>>, next: State, words: Words) {
-        self.steps.push((next, event.into(), words));
+    fn step(&mut self, words: Words, change: impl FnOnce(&mut State)) {
+        let mut next = *self.state;
+        change(&mut next);
+        self.push(next, words);
     }
 
     fn tick(&mut self) {
@@ -89,22 +91,20 @@ impl<'a> Turn<'a> {
             process.forget_old(self.model, next.now);
         }
         if next.now <= self.model.ticks {
-            self.step(next, ["a tick", "passes", ""]);
+            self.push(next, ["a tick", "passes", ""]);
         }
     }
 
     /// The lease expires; the record drops an entry.
     fn expire(&mut self) {
-        let mut next = *self.state;
-        if next.redis.lease != 0 && next.expiries_left > 0 {
-            next.expiries_left -= 1;
-            next.redis.lease = 0;
-            self.step(next, ["the lease", "expires", ""]);
+        if self.state.redis.lease != 0 && self.state.expiries_left > 0 {
+            self.step(["the lease", "expires", ""], |next| {
+                next.expiries_left -= 1;
+                next.redis.lease = 0;
+            });
         }
         if let Some(id) = self.state.droppable(self.model) {
-            let mut next = *self.state;
-            next.drop_entry(id);
-            self.step(next, ["the record", "drops", IDS[id]]);
+            self.step(["the record", "drops", IDS[id]], |next| next.drop_entry(id));
         }
     }
 }

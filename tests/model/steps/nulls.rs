@@ -1,7 +1,7 @@
 //! A null: a handler found no row, and Redis is told to remember that. Later requests are answered by it.
 
 use super::Turn;
-use crate::instance::{Event, HANDLER};
+use crate::instance::{ABSENT, HANDLER};
 use crate::rules::Rule::*;
 use crate::state::{IDS, Unfound};
 
@@ -24,7 +24,7 @@ impl Turn<'_> {
             let mut next = self.with(|process| process.unfound = Some(unfound));
             next.processes[self.me].left.nulls -= 1;
             let what = "passes, and its handler finds no row of";
-            self.step(next, ["a request at B", what, IDS[id]]);
+            self.push(next, ["a request at B", what, IDS[id]]);
         }
     }
 
@@ -44,11 +44,11 @@ impl Turn<'_> {
             || has(R19InTime) && now > unfound.asked + HANDLER;
         let mut next = self.with(|process| process.unfound = None);
         let Some(live) = self.header(unfound.incarnation).filter(|_| !is_refused) else {
-            return self.step(next, ["B", "may store no null for", IDS[id]]);
+            return self.push(next, ["B", "may store no null for", IDS[id]]);
         };
         next.redis.nulls.add(id);
         next.redis.nulls_of = live.token;
-        self.event(Event::NullStored, next, ["B", "stores a null for", IDS[id]]);
+        self.push(next, ["B", "stores a null for", IDS[id]]);
     }
 
     fn answer_by_null(&mut self) {
@@ -58,8 +58,7 @@ impl Turn<'_> {
             live.is_some_and(|bits| redis.nulls_of == bits.token && bits.stamp >= redis.meta.last);
         let wrong = (0..2).find(|id| redis.nulls.has(*id) && rows.has(*id));
         if let Some(id) = wrong.filter(|_| is_valid && self.believes() && self.is_joined()) {
-            let absent = Event::FalseAbsence;
-            self.event(absent, *self.state, ["by the null", IDS[id], absent.says()]);
+            self.push(*self.state, ["by the null", IDS[id], ABSENT]);
         }
     }
 }

@@ -4,7 +4,7 @@
 //! reach the last number. Here are a check by id and the load of a copy; `fence.rs` has what reads the record.
 
 use super::Turn;
-use crate::instance::{Event, Reading};
+use crate::instance::{ABSENT, Reading};
 use crate::rules::Rule::*;
 use crate::state::Kind::{self, Check, Fence, Load, Page};
 use crate::state::{Filter, IDS, Question, State};
@@ -32,7 +32,7 @@ impl Turn<'_> {
 
     pub(super) fn send(&mut self, question: Question, mut next: State, about: &'static str) {
         next.processes[self.me].questions[question.kind as usize] = Some(question);
-        self.step(next, ["B begins", question.kind.says(), about]);
+        self.push(next, ["B begins", question.kind.says(), about]);
     }
 
     /// A request for an id. The filter of now may be known, or that of the copy.
@@ -86,7 +86,7 @@ impl Turn<'_> {
         }
         next.processes[self.me].questions[read.kind as usize] = Some(read);
         let what = ["reads what is asked for", "reads the metadata", "reads the header"];
-        self.step(next, [read.kind.says(), what[reading as usize], ""]);
+        self.push(next, [read.kind.says(), what[reading as usize], ""]);
     }
 
     /// Reads the bits of one id: a check goes on where some are missing, and a load reads those of each id in turn. In another filter
@@ -133,9 +133,8 @@ impl Turn<'_> {
             Fence => self.answer_fence(question),
             Page => self.take_page(question),
             Check => {
-                let (next, absent) = (self.answered(question, None), Event::FalseAbsence);
                 let id = IDS[usize::from(question.id)];
-                self.event(absent, next, ["by the check", id, absent.says()]);
+                self.push(self.answered(question, None), ["by the check", id, ABSENT]);
             }
             Load => {
                 let mut copy = question.of;
@@ -143,8 +142,7 @@ impl Turn<'_> {
                     copy.stamp = self.state.redis.bits.map_or(0, |bits| bits.stamp);
                 }
                 let next = self.answered(question, Some(copy));
-                let words = ["the load of a copy", "is over:", "B has another copy"];
-                self.event(Event::CopyLoaded, next, words);
+                self.push(next, ["the load", "gives B another copy", ""]);
             }
         }
     }
@@ -160,7 +158,7 @@ impl Turn<'_> {
     /// Goes on without an answer.
     pub(super) fn end(&mut self, question: Question, why: &'static str) {
         let next = self.answered(question, None);
-        self.step(next, [question.kind.says(), "ends without an answer:", why]);
+        self.push(next, [question.kind.says(), "ends without an answer:", why]);
     }
 
     /// The header, if it is one of a live filter of this incarnation.

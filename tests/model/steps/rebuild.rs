@@ -1,8 +1,7 @@
 //! A rebuild, step by step.
 
 use super::Turn;
-use crate::instance::Event::{NextGone, SettlingEnds, SwapAfterLoss, SwapWithoutLease};
-use crate::instance::{Event, Step};
+use crate::instance::Step;
 use crate::rules::Rule::*;
 use crate::state::{Filter, Ids, Rebuild, State};
 
@@ -19,7 +18,8 @@ impl Turn<'_> {
             Step::Keep => self.keep(rebuild),
             _ if !process.is_connected => {}
             Step::Lease => self.lease(rebuild),
-            Step::Outgrown => self.proceed(None, self.allocated(rebuild.own), rebuild),
+            // As it must not: the filter is made anew under the same lease.
+            Step::Outgrown => self.proceed("outgrows it", self.allocated(rebuild.own), rebuild),
             Step::Recent => self.read_recent(rebuild),
             Step::Upload => self.upload(rebuild),
             Step::Swap => self.swap(rebuild),
@@ -27,15 +27,14 @@ impl Turn<'_> {
     }
 
     /// A step is taken: the next one comes, if there is one.
-    fn proceed(&mut self, event: Option<Event>, mut next: State, rebuild: Rebuild) {
+    fn proceed(&mut self, says: &'static str, mut next: State, rebuild: Rebuild) {
         let order = self.model.order;
         let is_none = |at: &usize| order[*at] == Step::ScanY && self.model.ids == 1;
-        let at = usize::from(rebuild.at);
-        let further = (at + 1..order.len()).find(|at| !is_none(at));
+        let further = (usize::from(rebuild.at) + 1..order.len()).find(|at| !is_none(at));
         let process = &mut next.processes[self.me];
         process.left.rebuilds -= u8::from(process.rebuild.is_none());
         process.rebuild = further.map(|further| Rebuild { at: further as u8, ..rebuild });
-        self.event(event, next, [self.name(), "rebuilds:", order[at].says()]);
+        self.push(next, [self.name(), "rebuilds:", says]);
     }
 
     /// Frees what was built, gives the lease back, and ends.
@@ -46,8 +45,7 @@ impl Turn<'_> {
         if next.redis.lease == nonce {
             next.redis.lease = 0;
         }
-        let event = self.state.redis.next.is_none().then_some(NextGone);
-        self.event(event, next, [self.name(), "gives its rebuild up:", why]);
+        self.push(next, [self.name(), "gives its rebuild up:", why]);
     }
 
     /// Takes a lease again that has expired, while nobody has unlinked the filter.
@@ -55,9 +53,8 @@ impl Turn<'_> {
         let redis = &self.state.redis;
         let is_there = redis.next.is_some_and(|next| next.nonce == rebuild.own.nonce);
         if redis.lease == 0 && is_there && self.process().is_connected && self.is_joined() {
-            let mut next = *self.state;
-            next.redis.lease = rebuild.own.nonce;
-            self.step(next, [self.name(), "rebuilds:", "takes its lease again"]);
+            let words = [self.name(), "rebuilds:", "takes its lease again"];
+            self.step(words, |next| next.redis.lease = rebuild.own.nonce);
         }
     }
 
@@ -74,7 +71,8 @@ impl Turn<'_> {
         let mut next = self.allocated(own);
         next.nonces = nonce;
         next.redis.meta.epoch = token;
-        self.proceed(None, next, Rebuild { own, leased: self.state.now, ..rebuild });
+        let rebuild = Rebuild { own, leased: self.state.now, ..rebuild };
+        self.proceed("takes the lease, and allocates its filter", next, rebuild);
     }
 
     /// The building filter is there, empty and under its lease.
@@ -107,7 +105,7 @@ impl Turn<'_> {
         if !may_lack || !model.has(R14OnlyWhole) {
             rebuild.own.stamp = meta.last;
         }
-        self.proceed(None, *self.state, rebuild);
+        self.proceed("reads the record", *self.state, rebuild);
     }
 
     fn scan(&mut self, mut rebuild: Rebuild, id: usize) {
@@ -119,7 +117,11 @@ impl Turn<'_> {
         if self.state.rows.has(id) {
             rebuild.own.ids.add(id);
         }
-        self.proceed(None, *self.state, rebuild);
+        self.proceed(
+            ["looks for the row of x", "looks for the row of y"][id],
+            *self.state,
+            rebuild,
+        );
     }
 
     /// Whether all processes have joined and repeated theirs.
@@ -137,7 +139,7 @@ impl Turn<'_> {
         if redis.next.is_none() && makes_anew {
             let next = self.allocated(rebuild.own);
             return self
-                .step(next, [self.name(), "rebuilds:", "finds no filter, and makes it anew"]);
+                .push(next, [self.name(), "rebuilds:", "finds no filter, and makes it anew"]);
         }
         let Some(built) = redis.next.filter(|next| self.is_same(next, &rebuild.own)) else {
             return self.give_up(rebuild, "its filter is gone");
@@ -148,7 +150,7 @@ impl Turn<'_> {
         if !self.has(R14NotUpload) {
             rebuild.own.stamp = redis.meta.last;
         }
-        self.proceed(None, next, rebuild);
+        self.proceed("uploads what it has found", next, rebuild);
     }
 
     /// The filter, if it may go live.
@@ -183,16 +185,16 @@ impl Turn<'_> {
         }
         let ends_settling = self.ends_settling(rebuild);
         redis.meta.is_settled |= ends_settling;
-        let event = match (ends_settling, incarnation > 1, has_lease) {
-            (true, ..) => Some(SettlingEnds),
-            (_, true, _) => Some(SwapAfterLoss),
-            (.., false) => Some(SwapWithoutLease),
-            _ => None,
+        let says = match (ends_settling, incarnation > 1, has_lease) {
+            (true, ..) => "swaps, and settling ends",
+            (_, true, _) => "swaps after a loss",
+            (.., false) => "swaps without its lease",
+            _ => "swaps",
         };
         if !self.has(R14NotSwap) {
             rebuild.own.stamp = stamp;
         }
-        self.proceed(event, next, rebuild);
+        self.proceed(says, next, rebuild);
     }
 
     fn ends_settling(&self, rebuild: Rebuild) -> bool {
@@ -207,6 +209,6 @@ impl Turn<'_> {
         let next = self.with(|process| {
             process.copy = Some(rebuild.own).filter(|_| is_of_now).or(process.copy);
         });
-        self.proceed(None, next, rebuild);
+        self.proceed("keeps what it has found as its copy", next, rebuild);
     }
 }
