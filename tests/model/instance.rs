@@ -1,7 +1,8 @@
 //! What an instance is made of: which activities there are, how often each happens, and what may befall.
 
 use crate::rules::{Rule, Rule::*, says};
-use crate::state::{Filter, Left, Meta, Process, Recent, Redis, State};
+use crate::state::Reading::{self, Asked, Header, Metadata};
+use crate::state::{Filter, Meta, Process, Recent, Redis, State, Step};
 
 says! {
     /// What befalls Redis and processes. An old copy is one of what Redis held at any earlier moment.
@@ -23,30 +24,9 @@ says! {
     }
 }
 
-/// A step of a rebuild.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Step {
-    Lease,
-    Recent,
-    ScanX,
-    ScanY,
-    Outgrown,
-    Upload,
-    Swap,
-    Keep,
-}
-
 /// What an instance is expected to end with: a step that says this, or that no step breaks the promise.
 pub(crate) const HOLDS: &str = "holds";
 pub(crate) const ABSENT: &str = "is ABSENT, but committed";
-
-/// A piece of what is read for a question. What is asked for are an id's bits, or what the record has beyond a position.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Reading {
-    Asked,
-    Metadata,
-    Header,
-}
 
 /// The settings, each with what it is where an instance does not say.
 macro_rules! settings {
@@ -81,7 +61,7 @@ settings! {
     drops_early: bool = false,
     forgets_early: bool = false,
     rebuilds: [u8; 2] = [0, 0],
-    order: &'static [Step] = &[Step::Lease, Step::Recent, Step::ScanX, Step::ScanY, Step::Upload, Step::Swap],
+    order: &'static [Step] = &[Step::Lease, Step::Recent, Step::Scan, Step::Upload, Step::Swap],
     /// How often a lease may expire while its leader works.
     expiries: u8 = 0,
     faults: &'static [Fault] = &[],
@@ -118,7 +98,6 @@ impl Instance {
 
     /// What is read for a question. The header is known from before; who loads a copy has read it first.
     pub(crate) fn readings(&self) -> &'static [Reading] {
-        use Reading::{Asked, Header, Metadata};
         match (self.has(R15Metadata), self.has(R15Between), self.has(R15SecondHeader)) {
             (true, true, true) => &[Asked, Metadata, Header],
             (false, _, true) => &[Asked, Header],
@@ -134,27 +113,25 @@ impl Instance {
     }
 
     pub(crate) fn first(&self) -> State {
-        let mut state = State { run: 1, incarnations: 1, nonces: 1, clock: 1, ..State::default() };
         let filter = Filter { token: 1, nonce: 1, incarnation: 1, stamp: 1, ..Filter::default() };
-        let live = (!self.is_cold).then_some(filter);
-        let token = u8::from(live.is_some());
-        let meta =
-            Meta { incarnation: 1, run: 1, last: 1, epoch: 1, live: token, ..Meta::default() };
+        let bits = (!self.is_cold).then_some(filter);
+        let live = u8::from(bits.is_some());
+        let meta = Meta { incarnation: 1, run: 1, last: 1, epoch: 1, live, ..Meta::default() };
         let recent = Recent { floor: 1, ..Recent::default() };
-        state.redis = Redis { meta, recent, bits: live, ..Redis::default() };
+        let redis = Redis { meta, recent, bits, ..Redis::default() };
+        let mut state =
+            State { run: 1, incarnations: 1, nonces: 1, clock: 1, redis, ..State::default() };
         state.faults_left = if self.faults.is_empty() { 0 } else { self.fault_count };
         state.expiries_left = self.expiries;
         for creation in &mut state.creations[..self.ids] {
             creation.inserts_left = self.inserts;
         }
-        for (process, rebuilds) in state.processes.iter_mut().zip(self.rebuilds) {
-            let left = Left { rebuilds, ..Left::default() };
-            *process =
-                Process { is_alive: true, is_connected: true, incarnation: 1, left, ..*process };
-        }
+        let new =
+            Process { is_alive: true, is_connected: true, incarnation: 1, ..Process::default() };
+        state.processes = self.rebuilds.map(|rebuilds| Process { rebuilds, ..new });
         let asked = &mut state.processes[ASKED];
-        asked.copy = live.filter(|_| self.has_copy);
-        asked.left = Left { loads: self.loads, pages: self.pages, nulls: self.nulls, ..asked.left };
+        asked.copy = bits.filter(|_| self.has_copy);
+        (asked.loads, asked.pages, asked.nulls) = (self.loads, self.pages, self.nulls);
         state
     }
 }

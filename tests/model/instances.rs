@@ -1,9 +1,9 @@
 //! The instances. Without a rule that matters there the promise is broken, and what must happen does.
 
 use crate::instance::Fault::{self, *};
-use crate::instance::Step::{self, *};
 use crate::instance::{ABSENT, BASE, HOLDS, Instance};
 use crate::rules::Rule::{self, *};
+use crate::state::Step::{self, *};
 
 /// Each way in which something may be lost; in which the promise holds one key may also be an old copy of itself.
 const LOSSES: &[Fault] =
@@ -12,7 +12,7 @@ const ANY: &[Fault] =
     &[Restart, Empty, FlushAll, BitsLost, RecentLost, MetaLost, OldBits, OldRecent, OldMeta, Death];
 
 /// The leader keeps what it has built.
-const KEEPING: &[Step] = &[Lease, Recent, ScanX, ScanY, Upload, Swap, Keep];
+const KEEPING: &[Step] = &[Lease, Recent, Scan, Upload, Swap, Keep];
 
 /// A name, a sentence, and what is other than in the one after `like`.
 macro_rules! instances {
@@ -79,12 +79,12 @@ instances! {
     SETTLES "settles" "Another process creates x until a moment; settling lasts for L longer." { is_cold: true, settling: Some((1, 2)), rebuilds: [1, 2], ticks: 5 } like SHORT;
     SETTLES_FAULT "settles, fault" "Any one loss." { settling: Some((0, 1)), rebuilds: [0, 2], ticks: 3, fences: false, faults: LOSSES } like SETTLES;
 
-    SCAN_FIRST "scan before the lease" "R11: the steps of a rebuild in another order." { order: &[ScanX, Lease, Recent, Upload, Swap], rebuilds: [1, 1], ticks: 3, expected: ABSENT } like BASE;
-    NO_RECORD "no read of the record" "R11: a step is left out." { order: &[Lease, ScanX, Upload, Swap] } like SCAN_FIRST;
-    RECORD_FIRST "record before the lease" "R11: another order." { order: &[Recent, Lease, ScanX, Upload, Swap] } like SCAN_FIRST;
-    RECORD_LAST "record after the scan" "R11: another order, which has to begin again at times." { order: &[Lease, ScanX, Recent, Upload, Swap], drops_early: true, expected: HOLDS } like SCAN_FIRST;
-    OUTGROWN "allocated twice" "R5: there are two filters under one lease." { order: &[Lease, Recent, ScanX, Outgrown, Upload, Swap] } like SCAN_FIRST;
-    OUTGROWN_AGAIN "allocated twice, scanned again" "R5: the same." { order: &[Lease, Recent, ScanX, Outgrown, ScanX, Upload, Swap] } like SCAN_FIRST;
+    SCAN_FIRST "scan before the lease" "R11: the steps of a rebuild in another order." { order: &[Scan, Lease, Recent, Upload, Swap], rebuilds: [1, 1], ticks: 3, expected: ABSENT } like BASE;
+    NO_RECORD "no read of the record" "R11: a step is left out." { order: &[Lease, Scan, Upload, Swap] } like SCAN_FIRST;
+    RECORD_FIRST "record before the lease" "R11: another order." { order: &[Recent, Lease, Scan, Upload, Swap] } like SCAN_FIRST;
+    RECORD_LAST "record after the scan" "R11: another order, which has to begin again at times." { order: &[Lease, Scan, Recent, Upload, Swap], drops_early: true, expected: HOLDS } like SCAN_FIRST;
+    OUTGROWN "allocated twice" "R5: there are two filters under one lease." { order: &[Lease, Recent, Scan, Outgrown, Upload, Swap] } like SCAN_FIRST;
+    OUTGROWN_AGAIN "allocated twice, scanned again" "R5: the same." { order: &[Lease, Recent, Scan, Outgrown, Scan, Upload, Swap] } like SCAN_FIRST;
 
     TOO_SHORT "too short" "Settling lasts only until the other process stops." { settling: Some((1, 1)), expected: ABSENT } like SETTLES;
     ALL_OLD "all old" "Beyond the promise: all keys are old copies." { faults: &[OldAll], expected: ABSENT } like FAULT;

@@ -5,32 +5,27 @@ use crate::rules::Rule::*;
 use crate::state::{Filter, Redis, State};
 
 impl Redis {
+    /// Puts a live filter out of use whose stamp is not the last number.
+    fn compare_stamp(&mut self, model: &Instance) {
+        if let Some(bits) = &mut self.bits {
+            bits.is_disproved |= model.has(R3Stamp) && bits.stamp != self.meta.last;
+        }
+    }
+
     /// A building filter under no lease of its own goes live no more.
     fn unlink_dead_next(&mut self) {
         self.next = self.next.filter(|next| next.nonce == self.lease);
     }
+}
 
-    fn disprove(&mut self) {
-        self.bits.iter_mut().for_each(|bits| bits.is_disproved = true);
-    }
-
-    /// Puts a live filter out of use whose stamp is not the last number.
-    fn compare_stamp(&mut self, model: &Instance) {
-        if model.has(R3Stamp) && self.bits.is_some_and(|bits| bits.stamp != self.meta.last) {
-            self.disprove();
-        }
-    }
+/// The number after another.
+fn following(model: &Instance, before: u8, clock: &mut u8) -> u8 {
+    let number = if model.has(R1Clock) { before.max(*clock) + 1 } else { before + 1 };
+    *clock = number.max(*clock);
+    number
 }
 
 impl State {
-    /// The number after another.
-    fn number(&mut self, model: &Instance, before: u8) -> u8 {
-        let clock = if model.has(R1Clock) { self.clock } else { 0 };
-        let number = before.max(clock) + 1;
-        self.clock = self.clock.max(number);
-        number
-    }
-
     /// The script of an insert, for one id. Only a call that numbers its ids alike has a number already.
     pub(crate) fn insert(&mut self, model: &Instance, id: usize, number: Option<u8>) {
         let redis = &mut self.redis;
@@ -38,13 +33,11 @@ impl State {
         redis.unlink_dead_next();
         let before = redis.meta.last;
         let greatest = redis.recent.greatest();
+        let known = if model.has(R4Greatest) { greatest.max(before) } else { before };
         if model.has(R4Greatest) && greatest != before {
-            redis.meta.last = before.max(greatest);
-            redis.recent.raise_floor(redis.meta.last, self.now, model.has(R12Raised));
+            redis.recent.raise_floor(known, self.now, model.has(R12Raised));
         }
-        let last = self.redis.meta.last;
-        let last = number.unwrap_or_else(|| self.number(model, last));
-        let redis = &mut self.redis;
+        let last = number.unwrap_or_else(|| following(model, known, &mut self.clock));
         redis.meta.last = last;
         redis.recent.numbers[id] = last;
         redis.recent.times[id] = self.now;
@@ -62,20 +55,19 @@ impl State {
 
     /// The script of a join, which each poll repeats.
     pub(crate) fn join(&mut self, model: &Instance, me: usize) {
-        let redis = &mut self.redis;
-        redis.unlink_dead_next();
-        let is_new = redis.meta.incarnation == 0;
-        if is_new || redis.meta.run != self.run {
+        let is_new = self.redis.meta.incarnation == 0;
+        if is_new || self.redis.meta.run != self.run {
             self.begin_incarnation(model, is_new);
         }
         let redis = &mut self.redis;
         redis.compare_stamp(model);
+        redis.unlink_dead_next();
         let process = &mut self.processes[me];
+        process.is_connected = true;
         if model.settling.is_some() {
             redis.meta.is_settled |= process.knows_settled;
             process.knows_settled = redis.meta.is_settled;
         }
-        process.is_connected = true;
         if process.incarnation == redis.meta.incarnation {
             return;
         }
@@ -91,24 +83,22 @@ impl State {
     }
 
     fn begin_incarnation(&mut self, model: &Instance, is_new: bool) {
-        let Redis { meta, recent, bits, .. } = self.redis;
+        let Redis { meta, recent, bits, .. } = &mut self.redis;
         let of_bits = bits.filter(|_| is_new).unwrap_or_default();
         let known = meta.last.max(recent.greatest()).max(of_bits.stamp);
-        let first = self.number(model, known);
         self.incarnations += 1;
-        let redis = &mut self.redis;
-        redis.meta.incarnation = self.incarnations;
-        redis.meta.run = self.run;
-        redis.meta.last = first;
-        redis.meta.epoch = meta.epoch.max(of_bits.token);
+        meta.incarnation = self.incarnations;
+        meta.run = self.run;
+        meta.last = following(model, known, &mut self.clock);
+        meta.epoch = meta.epoch.max(of_bits.token);
         // What came before is repeated, so this floor does not count.
-        redis.recent.raise_floor(first, self.now, false);
-        if model.has(R8Disproved) {
-            redis.disprove();
+        recent.raise_floor(meta.last, self.now, false);
+        if let Some(bits) = bits {
+            bits.is_disproved |= model.has(R8Disproved);
         }
     }
 
-    /// Whether the record may drop its oldest entry, and which that is.
+    /// Which entry the record may drop: the oldest.
     pub(crate) fn droppable(&self, model: &Instance) -> Option<usize> {
         let recent = &self.redis.recent;
         let there = (0..model.ids).filter(|id| recent.numbers[*id] > 0);

@@ -69,14 +69,13 @@ plain! {
     }
     /// A request that passed, and whose handler found no row.
     struct Unfound { id: u8, asked: u8, incarnation: u8 }
-    /// How often an activity may yet begin.
-    struct Left { rebuilds: u8, loads: u8, pages: u8, nulls: u8 }
     /// `own` are inserts that were acknowledged, `repeats` those it has to repeat, `forgotten` is one more than the
-    /// time of the youngest that it has forgotten.
+    /// time of the youngest that it has forgotten. The last four say how often an activity may yet begin.
     struct Process {
         is_alive: bool, is_connected: bool, knows_settled: bool, incarnation: u8,
         own: Ids, own_times: [u8; 2], repeats: Ids, forgotten: u8, copy: Option<Filter>,
-        rebuild: Option<Rebuild>, questions: [Option<Question>; 4], unfound: Option<Unfound>, left: Left,
+        rebuild: Option<Rebuild>, questions: [Option<Question>; 4], unfound: Option<Unfound>,
+        rebuilds: u8, loads: u8, pages: u8, nulls: u8,
     }
     /// `rows` are in the database; `run` is the process of Redis that answers; `incarnations` and `nonces` say how
     /// many there were; Redis's clock is beyond `clock`. `old` is an old copy of what Redis held.
@@ -86,25 +85,24 @@ plain! {
     }
 }
 
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
-pub(crate) enum Stage {
-    #[default]
-    Idle,
-    Executed,
-    Acknowledged,
-    Committed,
-    /// It was not committed within L.
-    Over,
+/// Choices, of which the first is the default.
+macro_rules! choices {
+    ($($(#[$doc:meta])* enum $name:ident { $first:ident $(, $other:ident)* })*) => {$(
+        $(#[$doc])*
+        #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+        pub(crate) enum $name { #[default] $first $(, $other)* }
+    )*};
 }
 
-/// What is asked. Each process has one of a kind under way at most.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
-pub(crate) enum Kind {
-    #[default]
-    Fence,
-    Page,
-    Check,
-    Load,
+choices! {
+    /// How far a creation is. It is over when it is committed, or never will be.
+    enum Stage { Idle, Executed, Acknowledged, Over }
+    /// What is asked. Each process has one of a kind under way at most.
+    enum Kind { Fence, Page, Check, Load }
+    /// A piece of what is read for a question. What is asked for are an id's bits, all bits, or the record.
+    enum Reading { Asked, Metadata, Header }
+    /// A step of a rebuild. A filter that is outgrown is made anew, as it must not be.
+    enum Step { Lease, Recent, Scan, Outgrown, Upload, Swap, Keep }
 }
 
 impl Kind {

@@ -8,28 +8,23 @@ use crate::state::{Creation, Meta, Process, Recent, Redis, Stage, State};
 impl Turn<'_> {
     /// An old copy is made, and faults happen, while there are any left.
     pub(super) fn befall(&mut self) {
-        if self.state.faults_left == 0 {
-            return;
-        }
-        let is_of_old = |fault: &Fault| {
+        let state = self.state;
+        let faults = if state.faults_left == 0 { &[] } else { self.model.faults };
+        let needs_old = |fault: &Fault| {
             matches!(fault, Restart | OldAll | OldBits | OldRecent | OldMeta | OldNext)
         };
-        if self.state.old.is_none() && self.model.faults.iter().any(is_of_old) {
-            let next = State { old: Some(self.state.redis), ..*self.state };
-            self.push(next, ["an old copy", "is made of what Redis holds", ""]);
+        if state.old.is_none() && faults.iter().any(needs_old) {
+            let words = ["an old copy", "is made of what Redis holds", ""];
+            self.step(words, |next| next.old = Some(state.redis));
         }
-        for fault in self.model.faults {
-            if let Some(next) = fault.happens(self.model, self.state) {
-                self.fault(*fault, next);
+        for fault in faults {
+            if let Some(mut next) = fault.happens(self.model, state) {
+                next.faults_left -= 1;
+                // The last fault makes an old copy useless.
+                next.old = next.old.filter(|_| next.faults_left > 0);
+                self.push(next, ["FAULT:", fault.says(), ""]);
             }
         }
-    }
-
-    /// The last fault makes an old copy useless.
-    pub(super) fn fault(&mut self, fault: Fault, mut next: State) {
-        next.faults_left -= 1;
-        next.old = next.old.filter(|_| next.faults_left > 0);
-        self.push(next, ["FAULT:", fault.says(), ""]);
     }
 }
 
@@ -52,8 +47,10 @@ impl Fault {
             MetaLost => redis.meta = Meta::default(),
             NextLost => redis.next = None,
             Death => next.die(model),
-            // It befalls an insert.
-            ReplyLost => return None,
+            ReplyLost => {
+                let is_executed = |one: &&mut Creation| one.stage == Stage::Executed;
+                next.creations.iter_mut().filter(is_executed).for_each(|of| of.to(Stage::Idle));
+            }
         }
         (next != *state).then_some(next)
     }
@@ -70,8 +67,7 @@ impl State {
     fn die(&mut self, model: &Instance) {
         self.processes[0] = Process::default();
         for (creation, inserter) in self.creations.iter_mut().zip(model.inserter) {
-            let is_over = matches!(creation.stage, Stage::Committed | Stage::Over);
-            if inserter == 0 && !is_over {
+            if inserter == 0 {
                 *creation = Creation { stage: Stage::Over, ..Creation::default() };
             }
         }

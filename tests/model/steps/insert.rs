@@ -1,95 +1,112 @@
-//! The creation of an id: the insert, its acknowledgement, the commit.
+//! The creation of an id: the insert, its acknowledgement, the commit; and what becomes of the insert in its process.
 
 use super::Turn;
-use crate::instance::{Fault, L};
+use crate::instance::L;
 use crate::rules::Rule::*;
-use crate::state::{Creation, IDS, Stage};
+use crate::state::{Creation, IDS, Process, Stage};
 
 impl Turn<'_> {
     /// The next step of the creation of an id.
     pub(super) fn create(&mut self, id: usize) {
         let creation = self.state.creations[id];
-        let is_outside = self.model.settling.is_some() && id == 0;
-        match creation.stage {
-            Stage::Idle if creation.inserts_left == 0 => {}
-            Stage::Idle if is_outside => self.begin_outside(creation),
-            Stage::Idle => self.execute(id),
-            Stage::Executed => self.acknowledge(id, creation),
-            Stage::Acknowledged => {
-                let mut next = *self.state;
-                next.creations[id].to(Stage::Committed);
-                next.rows.add(id);
-                let who = if is_outside { "another" } else { self.name() };
-                self.push(next, [who, "commits", IDS[id]]);
+        let Creation { stage, begun, inserts_left, .. } = creation;
+        let now = self.state.now;
+        let outside = self.model.settling.filter(|_| id == 0);
+        match (stage, outside) {
+            (Stage::Idle, _) if inserts_left == 0 => {}
+            (Stage::Idle, None) => self.execute(id),
+            (Stage::Idle, Some((until, _))) if now > until => {}
+            (Stage::Idle, Some(_)) => self.step(["another", "begins to create", IDS[id]], |next| {
+                let (stage, inserts_left) = (Stage::Acknowledged, inserts_left - 1);
+                next.creations[id] = Creation { stage, inserts_left, begun: now, incarnation: 0 };
+            }),
+            (Stage::Executed, _) => self.acknowledge(id, creation),
+            (Stage::Acknowledged, _) if now <= begun + L => {
+                let who = outside.map_or(self.name(), |_| "another");
+                self.step([who, "commits", IDS[id]], |next| {
+                    next.creations[id].to(Stage::Over);
+                    next.rows.add(id);
+                });
             }
-            Stage::Committed | Stage::Over => {}
+            (Stage::Acknowledged | Stage::Over, _) => {}
         }
     }
 
     fn execute(&mut self, id: usize) {
-        let incarnation = self.process().incarnation;
-        if !self.process().is_connected || !self.is_joined() || incarnation == 0 {
+        let Process { incarnation, is_connected, .. } = *self.process();
+        if !is_connected || !self.is_joined() || incarnation == 0 {
             return;
         }
-        let begun = self.state.now;
+        let (model, begun, creations) = (self.model, self.state.now, &self.state.creations);
         let begin = |one: &mut Creation| {
             let inserts_left = one.inserts_left - 1;
             *one = Creation { stage: Stage::Executed, inserts_left, begun, incarnation };
         };
-        let other = &self.state.creations[1];
-        let is_other_idle = other.stage == Stage::Idle && other.inserts_left > 0;
-        if self.model.has_calls_of_two && id == 0 && is_other_idle {
-            let mut next = *self.state;
-            next.insert(self.model, 0, None);
-            let last = next.redis.meta.last;
-            next.insert(self.model, 1, (!self.has(R1EachId)).then_some(last));
-            next.creations.iter_mut().for_each(begin);
-            self.push(next, [self.name(), "inserts in one call", "x and y"]);
+        self.step([self.name(), "inserts", IDS[id]], |next| {
+            next.insert(model, id, None);
+            begin(&mut next.creations[id]);
+        });
+        let can_both = creations.iter().all(|of| of.stage == Stage::Idle && of.inserts_left > 0);
+        if model.has_calls_of_two && id == 0 && can_both {
+            self.step([self.name(), "inserts in one call", "x and y"], |next| {
+                next.insert(model, 0, None);
+                let same = Some(next.redis.meta.last).filter(|_| !model.has(R1EachId));
+                next.insert(model, 1, same);
+                next.creations.iter_mut().for_each(begin);
+            });
         }
-        let mut next = *self.state;
-        next.insert(self.model, id, None);
-        begin(&mut next.creations[id]);
-        self.push(next, [self.name(), "inserts", IDS[id]]);
     }
 
-    /// The reply arrives, or is lost.
+    /// The reply arrives.
     fn acknowledge(&mut self, id: usize, creation: Creation) {
-        let now = self.state.now;
-        let is_late = match self.model.deadline {
-            None => now > creation.begun + L,
-            Some(deadline) => now > creation.begun + deadline && self.has(R7Deadline),
+        let (me, now) = (self.me, self.state.now);
+        let (is_late, begun) = match self.model.deadline {
+            None => (now > creation.begun + L, creation.begun),
+            Some(deadline) => (now > creation.begun + deadline && self.has(R7Deadline), now),
         };
         let is_joined = self.process().incarnation == creation.incarnation;
-        let mut next = *self.state;
         if is_late || !is_joined && self.has(R6Incarnation) {
-            next.creations[id].to(Stage::Idle);
-            self.push(next, [self.name(), "is told in vain of its insert of", IDS[id]]);
-        } else {
-            let begun = if self.model.deadline.is_some() { now } else { creation.begun };
+            let words = [self.name(), "is told in vain of its insert of", IDS[id]];
+            return self.step(words, |next| next.creations[id].to(Stage::Idle));
+        }
+        self.step([self.name(), "is told in time of its insert of", IDS[id]], |next| {
             let stage = Stage::Acknowledged;
             next.creations[id] = Creation { stage, begun, incarnation: 0, ..creation };
-            let process = &mut next.processes[self.me];
+            let process = &mut next.processes[me];
             process.own.add(id);
             process.own_times[id] = now;
             process.copy.iter_mut().for_each(|copy| copy.ids.add(id));
-            self.push(next, [self.name(), "is told in time of its insert of", IDS[id]]);
-        }
-        if self.model.faults.contains(&Fault::ReplyLost) && self.state.faults_left > 0 {
-            let mut next = *self.state;
-            next.creations[id].to(Stage::Idle);
-            self.fault(Fault::ReplyLost, next);
+        });
+    }
+
+    /// An insert is old, or the list of own inserts is full.
+    pub(super) fn forget(&mut self) {
+        let Process { own, own_times, repeats, .. } = self.process();
+        for id in (0..2).filter(|id| own.has(*id)) {
+            let is_old = self.state.now > own_times[id] + self.model.kept;
+            let is_due = repeats.has(id) && self.has(R9Kept);
+            if is_due || !is_old && !self.model.forgets_early {
+                continue;
+            }
+            let youngest = if self.has(R9Vouched) { own_times[id] + 1 } else { 0 };
+            let next = self.with(|process| {
+                process.own.remove(id);
+                process.repeats.remove(id);
+                process.forgotten = process.forgotten.max(youngest);
+                process.own_times[id] = 0;
+            });
+            self.push(next, [self.name(), "forgets its insert of", IDS[id]]);
         }
     }
 
-    /// A process that does not insert creates `x`.
-    fn begin_outside(&mut self, creation: Creation) {
-        let now = self.state.now;
-        if self.model.settling.is_some_and(|(stops, _)| now <= stops) {
-            let mut next = *self.state;
-            let inserts_left = creation.inserts_left - 1;
-            next.creations[0] =
-                Creation { stage: Stage::Acknowledged, inserts_left, begun: now, ..creation };
-            self.push(next, ["another", "begins to create without an insert", "x"]);
+    pub(super) fn repeat(&mut self) {
+        let (model, me, process) = (self.model, self.me, self.process());
+        let may = process.is_connected && self.is_joined();
+        for id in (0..2).filter(|id| may && process.repeats.has(*id)) {
+            self.step([self.name(), "repeats its insert of", IDS[id]], |next| {
+                next.processes[me].repeats.remove(id);
+                next.insert(model, id, None);
+            });
         }
     }
 }

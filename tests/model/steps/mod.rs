@@ -3,14 +3,13 @@
 mod faults;
 mod fence;
 mod insert;
-mod join;
 mod nulls;
 mod question;
 mod rebuild;
 
-use crate::instance::{ASKED, Instance, L};
+use crate::instance::{ASKED, Instance};
 use crate::rules::Rule;
-use crate::state::{IDS, PROCESSES, Process, Stage, State};
+use crate::state::{IDS, PROCESSES, Process, State};
 
 /// Who does what, and why.
 pub(crate) type Words = [&'static str; 3];
@@ -22,8 +21,7 @@ pub(crate) type Steps = Vec<(State, Words)>;
 pub(crate) fn list(model: &Instance, state: &State, steps: &mut Steps) {
     steps.clear();
     let mut turn = Turn { model, state, me: 0, steps };
-    turn.tick();
-    turn.expire();
+    turn.pass();
     for id in 0..model.ids {
         turn.me = model.inserter[id];
         turn.create(id);
@@ -80,23 +78,11 @@ impl<'a> Turn<'a> {
         self.push(next, words);
     }
 
-    fn tick(&mut self) {
-        let mut next = State { now: self.state.now + 1, ..*self.state };
-        for creation in &mut next.creations {
-            if creation.stage == Stage::Acknowledged && next.now > creation.begun + L {
-                creation.to(Stage::Over);
-            }
+    /// Time passes, the lease expires, the record drops an entry.
+    fn pass(&mut self) {
+        if self.state.now < self.model.ticks {
+            self.step(["a tick", "passes", ""], |next| next.now += 1);
         }
-        for process in &mut next.processes {
-            process.forget_old(self.model, next.now);
-        }
-        if next.now <= self.model.ticks {
-            self.push(next, ["a tick", "passes", ""]);
-        }
-    }
-
-    /// The lease expires; the record drops an entry.
-    fn expire(&mut self) {
         if self.state.redis.lease != 0 && self.state.expiries_left > 0 {
             self.step(["the lease", "expires", ""], |next| {
                 next.expiries_left -= 1;
@@ -106,5 +92,19 @@ impl<'a> Turn<'a> {
         if let Some(id) = self.state.droppable(self.model) {
             self.step(["the record", "drops", IDS[id]], |next| next.drop_entry(id));
         }
+    }
+
+    /// Connects, joins or polls, where that changes anything.
+    fn join(&mut self) {
+        let mut next = *self.state;
+        next.join(self.model, self.me);
+        if next != *self.state {
+            self.push(next, [self.name(), "joins or polls", ""]);
+        }
+    }
+
+    /// Whether the process has joined what Redis holds now.
+    fn is_joined(&self) -> bool {
+        self.process().incarnation == self.state.redis.meta.incarnation
     }
 }

@@ -18,11 +18,11 @@ impl Turn<'_> {
         let process = self.process();
         let incarnation = process.incarnation;
         let is_live = self.header(incarnation).is_some();
-        let may = process.left.nulls > 0 && self.believes() && is_live;
+        let may = process.nulls > 0 && self.believes() && is_live;
         for id in (0..self.model.ids).filter(|id| may && !self.state.rows.has(*id)) {
             let unfound = Unfound { id: id as u8, asked: self.state.now, incarnation };
             let mut next = self.with(|process| process.unfound = Some(unfound));
-            next.processes[self.me].left.nulls -= 1;
+            next.processes[self.me].nulls -= 1;
             let what = "passes, and its handler finds no row of";
             self.push(next, ["a request at B", what, IDS[id]]);
         }

@@ -1,19 +1,21 @@
 //! The shape of whatever may say "absent", and of the load of a copy: what is asked for, the metadata, the header.
 //!
-//! The header must be of the filter that the question is about, live by the metadata too, in the joined incarnation; its stamp must
-//! reach the last number. Here are a check by id and the load of a copy; `fence.rs` has what reads the record.
+//! The header must be of the filter that the question is about, live by the metadata too, in the joined incarnation; its
+//! stamp must reach the last number. Here are a check by id and the load of a copy; `fence.rs` has what reads the record.
 
-use super::Turn;
-use crate::instance::{ABSENT, Reading};
+use super::{Turn, Words};
+use crate::instance::ABSENT;
 use crate::rules::Rule::*;
 use crate::state::Kind::{self, Check, Fence, Load, Page};
-use crate::state::{Filter, IDS, Question, State};
+use crate::state::Reading::{Asked, Header, Metadata};
+use crate::state::{Filter, IDS, Ids, Question, State};
 
 impl Turn<'_> {
     pub(super) fn questions(&mut self) {
         for kind in [Fence, Page, Check, Load] {
             match (self.process().questions[kind as usize], kind) {
                 (Some(question), _) => self.go_on(question),
+                _ if !self.believes() => {}
                 (None, Fence) => self.send_fence(),
                 (None, Page) => self.send_page(),
                 (None, Check) => self.send_check(),
@@ -22,31 +24,42 @@ impl Turn<'_> {
         }
     }
 
+    /// Whether the process believes in an absence: its session is joined, and Redis has its own inserts.
+    pub(super) fn believes(&self) -> bool {
+        let process = self.process();
+        process.is_connected && (process.repeats == Ids::default() || !self.has(R20Repeated))
+    }
+
+    /// Whether the filter settles no more; who has once read so knows it.
+    fn is_settled(&self, next: &mut State) -> bool {
+        let Some((_, settles)) = self.model.settling else { return true };
+        next.processes[self.me].knows_settled |= next.redis.meta.is_settled;
+        if self.has(R20Rebuild) { next.redis.meta.is_settled } else { next.now > settles }
+    }
+
     /// A question about a filter.
-    pub(super) fn about(&self, kind: Kind, filter: Filter) -> Question {
-        let Filter { token, nonce, .. } = filter;
+    pub(super) fn about(&self, kind: Kind, Filter { token, nonce, .. }: Filter) -> Question {
         let incarnation = self.process().incarnation;
         let of = Filter { token, nonce, incarnation, ..Filter::default() };
         Question { kind, of, ..Question::default() }
     }
 
-    pub(super) fn send(&mut self, question: Question, mut next: State, about: &'static str) {
+    /// A question is under way, and so far.
+    pub(super) fn put(&mut self, question: Question, mut next: State, words: Words) {
         next.processes[self.me].questions[question.kind as usize] = Some(question);
-        self.push(next, ["B begins", question.kind.says(), about]);
+        self.push(next, words);
     }
 
     /// A request for an id. The filter of now may be known, or that of the copy.
     fn send_check(&mut self) {
         let process = self.process();
-        if !self.model.checks || !self.believes() {
-            return;
-        }
         let live = self.header(process.incarnation);
         let copied = process.copy.filter(|copy| live.is_none_or(|live| live.nonce != copy.nonce));
-        for id in (0..self.model.ids).filter(|id| self.state.rows.has(*id)) {
+        let (checks, rows) = (self.model.checks, self.state.rows);
+        for id in (0..self.model.ids).filter(|id| checks && rows.has(*id)) {
             for filter in live.into_iter().chain(copied) {
                 let question = Question { id: id as u8, ..self.about(Check, filter) };
-                self.send(question, *self.state, ["for x", "for y"][id]);
+                self.put(question, *self.state, ["B begins", "a check of", IDS[id]]);
             }
         }
     }
@@ -55,73 +68,61 @@ impl Turn<'_> {
         let process = self.process();
         let Some(live) = self.header(process.incarnation) else { return };
         let is_new = process.copy.is_none_or(|copy| copy.token != live.token);
-        if process.left.loads > 0 && self.believes() && is_new {
-            let next = self.with(|process| process.left.loads -= 1);
+        if process.loads > 0 && is_new {
             let mut question = self.about(Load, live);
             question.of.stamp = live.stamp;
-            self.send(question, next, "");
+            let next = self.with(|process| process.loads -= 1);
+            self.put(question, next, ["B begins", "the load of a copy", ""]);
         }
     }
 
-    fn go_on(&mut self, question: Question) {
+    fn go_on(&mut self, mut question: Question) {
         let readings = self.model.readings();
-        let Some(reading) = readings.get(usize::from(question.read)).copied() else {
+        let Some(reading) = readings.get(usize::from(question.read)) else {
             return self.handle(question);
         };
-        if !self.process().is_connected {
-            return self.end(question, "the connection is gone");
-        }
         let mut next = *self.state;
-        let read = match (reading, question.kind) {
-            (Reading::Asked, Fence | Page) => return self.read_record(question),
-            (Reading::Asked, Check | Load) => self.read_bits(question),
-            (Reading::Metadata, _) => self.read_metadata(question, &mut next),
-            (Reading::Header, _) => self.read_header(question),
+        let is_good = match (reading, question.kind) {
+            _ if !self.process().is_connected => false,
+            (Asked, Fence | Page) => return self.read_record(question),
+            (Asked, Check) => !self.bits_of(&question).has(usize::from(question.id)),
+            (Asked, Load) => {
+                question.of.ids = self.bits_of(&question);
+                true
+            }
+            (Metadata, _) => self.read_metadata(&mut question, &mut next),
+            (Header, _) => self.read_header(&mut question),
         };
-        let Some(read) = read else {
+        if !is_good {
             return self.end(question, "what it reads speaks against it");
-        };
-        if usize::from(read.read) == readings.len() && matches!(read.kind, Check | Load) {
-            return self.handle(read);
         }
-        next.processes[self.me].questions[read.kind as usize] = Some(read);
+        question.read += 1;
+        if usize::from(question.read) == readings.len() && matches!(question.kind, Check | Load) {
+            return self.handle(question);
+        }
         let what = ["reads what is asked for", "reads the metadata", "reads the header"];
-        self.push(next, [read.kind.says(), what[reading as usize], ""]);
+        self.put(question, next, [question.kind.says(), what[*reading as usize], ""]);
     }
 
-    /// Reads the bits of one id: a check goes on where some are missing, and a load reads those of each id in turn. In another filter
-    /// they may be in other places.
-    fn read_bits(&self, mut question: Question) -> Option<Question> {
-        let (bits, id) = (self.state.redis.bits?, usize::from(question.id));
-        let is_there = bits.ids.has(id) && bits.nonce == question.of.nonce;
-        if question.kind == Check {
-            question.read += 1;
-            return (!is_there).then_some(question);
-        }
-        if is_there {
-            question.of.ids.add(id);
-        }
-        question.id += 1;
-        question.read += u8::from(id + 1 == self.model.ids);
-        Some(question)
+    /// The ids whose bits are all set. In another filter they may be in other places.
+    fn bits_of(&self, question: &Question) -> Ids {
+        let bits = self.state.redis.bits.filter(|bits| bits.nonce == question.of.nonce);
+        bits.map_or(Ids::default(), |bits| bits.ids)
     }
 
-    fn read_metadata(&self, mut question: Question, next: &mut State) -> Option<Question> {
+    fn read_metadata(&self, question: &mut Question, next: &mut State) -> bool {
         let meta = self.state.redis.meta;
-        question.read += 1;
         question.last = meta.last;
-        let is_live = question.of.token == meta.live || !self.has(R15Live);
-        let is_good = meta.incarnation == question.of.incarnation && is_live;
-        (is_good && self.is_settled(next)).then_some(question)
+        meta.incarnation == question.of.incarnation
+            && (meta.live == question.of.token || !self.has(R15Live))
+            && self.is_settled(next)
     }
 
-    fn read_header(&self, mut question: Question) -> Option<Question> {
-        let bits = self.header(question.of.incarnation)?;
-        let Filter { stamp, .. } = question.of;
-        let is_good = self.is_same(&bits, &question.of) && bits.stamp >= stamp.max(question.last);
-        question.read += 1;
-        question.of.stamp = if stamp == 0 { bits.stamp } else { stamp };
-        is_good.then_some(question)
+    fn read_header(&self, question: &mut Question) -> bool {
+        let Some(bits) = self.header(question.of.incarnation) else { return false };
+        let first = question.of.stamp;
+        question.of.stamp = if first == 0 { bits.stamp } else { first };
+        self.is_same(&bits, &question.of) && bits.stamp >= first.max(question.last)
     }
 
     fn handle(&mut self, question: Question) {
@@ -133,16 +134,16 @@ impl Turn<'_> {
             Fence => self.answer_fence(question),
             Page => self.take_page(question),
             Check => {
-                let id = IDS[usize::from(question.id)];
-                self.push(self.answered(question, None), ["by the check", id, ABSENT]);
+                let words = ["by the check", IDS[usize::from(question.id)], ABSENT];
+                self.push(self.answered(question, None), words);
             }
             Load => {
                 let mut copy = question.of;
                 if !self.has(R18FirstHeader) {
                     copy.stamp = self.state.redis.bits.map_or(0, |bits| bits.stamp);
                 }
-                let next = self.answered(question, Some(copy));
-                self.push(next, ["the load", "gives B another copy", ""]);
+                let words = ["the load", "gives B another copy", ""];
+                self.push(self.answered(question, Some(copy)), words);
             }
         }
     }
@@ -155,10 +156,9 @@ impl Turn<'_> {
         })
     }
 
-    /// Goes on without an answer.
     pub(super) fn end(&mut self, question: Question, why: &'static str) {
-        let next = self.answered(question, None);
-        self.push(next, [question.kind.says(), "ends without an answer:", why]);
+        let words = [question.kind.says(), "ends without an answer:", why];
+        self.push(self.answered(question, None), words);
     }
 
     /// The header, if it is one of a live filter of this incarnation.

@@ -1,20 +1,18 @@
 //! A rebuild, step by step.
 
 use super::Turn;
-use crate::instance::Step;
 use crate::rules::Rule::*;
-use crate::state::{Filter, Ids, Rebuild, State};
+use crate::state::{Filter, Ids, Rebuild, Redis, State, Step};
 
 impl Turn<'_> {
     pub(super) fn rebuild(&mut self) {
         let process = self.process();
-        let begins = (process.left.rebuilds > 0).then(Rebuild::default);
+        let begins = (process.rebuilds > 0).then(Rebuild::default);
         let Some(rebuild) = process.rebuild.or(begins) else { return };
         self.renew(rebuild);
         // Without a connection a process can scan, and take up its own filter as a copy.
         match self.model.order[usize::from(rebuild.at)] {
-            Step::ScanX => self.scan(rebuild, 0),
-            Step::ScanY => self.scan(rebuild, 1),
+            Step::Scan => self.scan(rebuild),
             Step::Keep => self.keep(rebuild),
             _ if !process.is_connected => {}
             Step::Lease => self.lease(rebuild),
@@ -28,12 +26,10 @@ impl Turn<'_> {
 
     /// A step is taken: the next one comes, if there is one.
     fn proceed(&mut self, says: &'static str, mut next: State, rebuild: Rebuild) {
-        let order = self.model.order;
-        let is_none = |at: &usize| order[*at] == Step::ScanY && self.model.ids == 1;
-        let further = (usize::from(rebuild.at) + 1..order.len()).find(|at| !is_none(at));
         let process = &mut next.processes[self.me];
-        process.left.rebuilds -= u8::from(process.rebuild.is_none());
-        process.rebuild = further.map(|further| Rebuild { at: further as u8, ..rebuild });
+        process.rebuilds -= u8::from(process.rebuild.is_none());
+        let is_last = usize::from(rebuild.at) + 1 == self.model.order.len();
+        process.rebuild = (!is_last).then_some(Rebuild { at: rebuild.at + 1, ..rebuild });
         self.push(next, [self.name(), "rebuilds:", says]);
     }
 
@@ -91,7 +87,7 @@ impl Turn<'_> {
         let is_floor_young = recent.floor_counts && is_since(recent.floor_time);
         let ends_odd = recent.greatest() != meta.last;
         let may_lack = is_floor_young && model.has(R12Floor) || ends_odd && model.has(R12Greatest);
-        let has_scanned = model.order[..usize::from(rebuild.at)].contains(&Step::ScanX);
+        let has_scanned = model.order[..usize::from(rebuild.at)].contains(&Step::Scan);
         if may_lack && has_scanned && model.has(R12AfterScan) {
             return self.give_up(rebuild, "the record is not whole, and the scan is over");
         }
@@ -108,20 +104,14 @@ impl Turn<'_> {
         self.proceed("reads the record", *self.state, rebuild);
     }
 
-    fn scan(&mut self, mut rebuild: Rebuild, id: usize) {
+    /// Looks for all rows at once: of each id it only matters when that was looked for.
+    fn scan(&mut self, mut rebuild: Rebuild) {
         let until = rebuild.waits_since + self.model.window();
         let waits = rebuild.waits_since > 0 && self.state.now < until;
-        if waits || self.has(R10BeforeScan) && !self.have_repeated() {
-            return;
+        if !waits && (self.have_repeated() || !self.has(R10BeforeScan)) {
+            rebuild.own.ids.0 |= self.state.rows.0;
+            self.proceed("scans", *self.state, rebuild);
         }
-        if self.state.rows.has(id) {
-            rebuild.own.ids.add(id);
-        }
-        self.proceed(
-            ["looks for the row of x", "looks for the row of y"][id],
-            *self.state,
-            rebuild,
-        );
     }
 
     /// Whether all processes have joined and repeated theirs.
@@ -137,9 +127,8 @@ impl Turn<'_> {
         let makes_anew = redis.lease == rebuild.own.nonce && !self.has(R5MadeOnce)
             || redis.lease == 0 && !self.has(R5LeaseWithNext);
         if redis.next.is_none() && makes_anew {
-            let next = self.allocated(rebuild.own);
-            return self
-                .push(next, [self.name(), "rebuilds:", "finds no filter, and makes it anew"]);
+            let words = [self.name(), "rebuilds:", "finds no filter, and makes it anew"];
+            return self.push(self.allocated(rebuild.own), words);
         }
         let Some(built) = redis.next.filter(|next| self.is_same(next, &rebuild.own)) else {
             return self.give_up(rebuild, "its filter is gone");
@@ -153,38 +142,33 @@ impl Turn<'_> {
         self.proceed("uploads what it has found", next, rebuild);
     }
 
-    /// The filter, if it may go live.
-    fn swappable(&self, Rebuild { own, leased, .. }: Rebuild) -> Option<Filter> {
-        let redis = &self.state.redis;
-        let next = redis.next.filter(|next| self.is_same(next, &own))?;
-        let is_joined = redis.meta.incarnation == own.incarnation;
-        let is_newer = redis.bits.is_none_or(|bits| bits.token < own.token);
-        let may = (is_joined || !self.has(R13Incarnation))
-            && (next.stamp == redis.meta.last || !self.has(R5Stamp))
+    /// Whether a filter may go live.
+    fn is_swappable(&self, next: &Filter, rebuild: Rebuild) -> bool {
+        let Redis { meta, bits, .. } = &self.state.redis;
+        self.is_same(next, &rebuild.own)
+            && (next.stamp == meta.last || !self.has(R5Stamp))
             && (next.is_uploaded || !self.has(R5Pieces))
-            && leased >= redis.meta.unvouched;
-        (may && is_newer).then_some(next)
+            && (rebuild.own.incarnation == meta.incarnation || !self.has(R13Incarnation))
+            && rebuild.leased >= meta.unvouched
+            && bits.is_none_or(|bits| bits.token < rebuild.own.token)
     }
 
     fn swap(&mut self, mut rebuild: Rebuild) {
-        let Some(built) = self.swappable(rebuild) else {
+        let mut next = *self.state;
+        let Redis { meta, bits, next: built, lease, .. } = &mut next.redis;
+        let Some(new) = built.take().filter(|new| self.is_swappable(new, rebuild)) else {
             return self.give_up(rebuild, "its filter may not go live");
         };
         if !self.has(R10BeforeScan) && !self.have_repeated() {
             return;
         }
-        let mut next = *self.state;
-        let redis = &mut next.redis;
-        let (stamp, incarnation) = (redis.meta.last, redis.meta.incarnation);
-        redis.bits = Some(Filter { stamp, incarnation, is_uploaded: false, ..built });
-        redis.next = None;
-        redis.meta.live = built.token;
-        let has_lease = redis.lease == rebuild.own.nonce;
-        if has_lease {
-            redis.lease = 0;
-        }
+        let (stamp, incarnation) = (meta.last, meta.incarnation);
+        *bits = Some(Filter { stamp, incarnation, is_uploaded: false, ..new });
+        meta.live = new.token;
+        let has_lease = *lease == rebuild.own.nonce;
+        *lease = if has_lease { 0 } else { *lease };
         let ends_settling = self.ends_settling(rebuild);
-        redis.meta.is_settled |= ends_settling;
+        meta.is_settled |= ends_settling;
         let says = match (ends_settling, incarnation > 1, has_lease) {
             (true, ..) => "swaps, and settling ends",
             (_, true, _) => "swaps after a loss",
