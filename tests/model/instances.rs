@@ -6,11 +6,14 @@ use crate::rules::Rule::{self, *};
 use crate::state::Step::{self, *};
 
 /// Each way in which something may be lost; in which the promise holds one key may also be an old copy of itself.
-const LOSSES: &[Fault] =
-    &[Restart, Empty, FlushAll, BitsLost, RecentLost, MetaLost, ReplyLost, Death];
-const ANY: &[Fault] =
-    &[Restart, Empty, FlushAll, BitsLost, RecentLost, MetaLost, OldBits, OldRecent, OldMeta, Death];
-
+#[rustfmt::skip]
+const LOSSES: &[Fault] = &[Restart, Empty, FlushAll, BitsLost, RecentLost, MetaLost, ReplyLost, Death];
+#[rustfmt::skip]
+const ANY: &[Fault] = &[Restart, Empty, FlushAll, BitsLost, RecentLost, MetaLost, OldBits, OldRecent, OldMeta, Death];
+/// These befall one after another, each in an instance of its own as `FAULT`.
+#[rustfmt::skip]
+const EACH_FAULT: &[Fault] =
+    &[Restart, Empty, FlushAll, BitsLost, RecentLost, MetaLost, NextLost, OldBits, OldRecent, OldMeta, OldNext, Death];
 /// The leader keeps what it has built.
 const KEEPING: &[Step] = &[Lease, Recent, Scan, Upload, Swap, Keep];
 
@@ -35,18 +38,6 @@ instances! {
     LEASES "leases" "A lease expires, and the building filter is lost." { expiries: 1, faults: &[NextLost] } like SHORT;
 
     FAULT "reply lost" "One fault, two inserts, a rebuild of A, a load." { faults: &[ReplyLost], rebuilds: [1, 0], loads: 1, inserts: 2 } like SHORT;
-    F1 "restart" "The same, and Redis restarts from an old copy." { faults: &[Restart] } like FAULT;
-    F2 "empty" "The same, and Redis restarts without data." { faults: &[Empty] } like FAULT;
-    F3 "FLUSHALL" "The same, and FLUSHALL." { faults: &[FlushAll] } like FAULT;
-    F4 "bits lost" "The same, and the live filter is lost." { faults: &[BitsLost] } like FAULT;
-    F5 "recent lost" "The same, and the record is lost." { faults: &[RecentLost] } like FAULT;
-    F6 "meta lost" "The same, and the metadata are lost." { faults: &[MetaLost] } like FAULT;
-    F7 "next lost" "The same, and the building filter is lost." { faults: &[NextLost] } like FAULT;
-    F8 "old bits" "The same, and the live filter is an old copy." { faults: &[OldBits] } like FAULT;
-    F9 "old recent" "The same, and the record is an old copy." { faults: &[OldRecent] } like FAULT;
-    F10 "old meta" "The same, and the metadata are an old copy." { faults: &[OldMeta] } like FAULT;
-    F11 "old next" "The same, and the building filter is an old copy." { faults: &[OldNext] } like FAULT;
-    F12 "death" "The same, and A ends." { faults: &[Death] } like FAULT;
 
     PAIR "pair" "Any one fault, two ids, no rebuild." { faults: ANY, ids: 2, ticks: 0 } like BASE;
     PAIR_REBUILD "pair, rebuild" "A rebuilds meanwhile." { rebuilds: [1, 0], is_quick: false } like PAIR;
@@ -92,47 +83,30 @@ instances! {
 }
 
 /// Each rule left out. Where several rules catch one thing, the promise breaks only without all of them.
+#[rustfmt::skip]
 const BROKEN: &[(Instance, &[&[Rule]])] = &[
-    (FLUSHED, &[&[R1Clock, R15Metadata, R15SecondHeader]]),
-    (PAIR, &[&[R3Stamp], &[R4Greatest], &[R16Reaches]]),
-    (DROPS, &[&[R2FloorInRecord], &[R16Floor], &[R16Position]]),
-    (DROPS_REBUILD, &[&[R12Floor]]),
-    (LEASES, &[&[R5MadeOnce], &[R5LeaseWithNext]]),
-    (BY_ID, &[&[R5Stamp], &[R5Pieces]]),
-    (BY_ID, &[&[R15Metadata], &[R15Between], &[R15Live], &[R15SecondHeader]]),
-    (LATE, &[&[R6Incarnation]]),
-    (DEADLINE, &[&[R7Deadline]]),
+    (FLUSHED, &[&[R1Clock, R15Metadata, R15SecondHeader]]), (PAGES, &[&[R1EachId]]),
+    (PAIR, &[&[R3Stamp], &[R4Greatest]]),
+    (BY_ID, &[&[R5Stamp], &[R5Pieces]]), (LEASES, &[&[R5MadeOnce], &[R5LeaseWithNext]]),
+    (LATE, &[&[R6Incarnation]]), (DEADLINE, &[&[R7Deadline]]),
     (LOST, &[&[R8Disproved, R3Stamp], &[R9Repeated], &[R10Wait]]),
-    (LOST_TWICE, &[&[R10BeforeScan]]),
-    (LOST_LIST, &[&[R9Vouched]]),
-    (LOST_OWN, &[&[R20Repeated, R10Wait]]),
-    (LOST_RECORD, &[&[R12Greatest], &[R12Raised]]),
-    (LOST_FENCE, &[&[R14OnlyWhole]]),
-    (OLD_DUMP, &[&[R9Kept, R10BeforeScan], &[R13Incarnation, R5Stamp]]),
-    (OLD_TOKEN, &[&[R13Nonce]]),
-    (SHORT, &[&[R11Both, R5Stamp], &[R14NotUpload], &[R14NotSwap]]),
-    (TWO, &[&[R17Position]]),
-    (FENCE, &[&[R17NotJoined]]),
+    (LOST_LIST, &[&[R9Vouched]]), (OLD_DUMP, &[&[R9Kept, R10BeforeScan]]), (LOST_TWICE, &[&[R10BeforeScan]]),
+    (DROPS_REBUILD, &[&[R12Floor]]), (LOST_RECORD, &[&[R12Greatest], &[R12Raised]]), (RECORD_LAST, &[&[R12AfterScan]]),
+    (OLD_TOKEN, &[&[R13Nonce]]), (OLD_DUMP, &[&[R13Incarnation, R5Stamp]]),
+    (SHORT, &[&[R11Both, R5Stamp], &[R14NotUpload], &[R14NotSwap]]), (LOST_FENCE, &[&[R14OnlyWhole]]),
+    (BY_ID, &[&[R15Metadata], &[R15Between], &[R15Live], &[R15SecondHeader]]),
+    (DROPS, &[&[R2FloorInRecord], &[R16Floor], &[R16Position]]), (PAIR, &[&[R16Reaches]]), (PAGES_DROP, &[&[R16PageFloor]]),
+    (TWO, &[&[R17Position]]), (PAGES_SWAP, &[&[R17PagePosition]]), (FENCE, &[&[R17NotJoined]]),
     (LOADED, &[&[R18FirstHeader]]),
-    (PAGES, &[&[R1EachId]]),
-    (PAGES_DROP, &[&[R16PageFloor]]),
-    (PAGES_SWAP, &[&[R17PagePosition]]),
-    (NULLS, &[&[R19Recent], &[R19InTime], &[R19Deleted]]),
-    (NULLS_DROP, &[&[R19Floor]]),
-    (NULLS_FAULT, &[&[R19Greatest]]),
-    (RECORD_LAST, &[&[R12AfterScan]]),
-    (SETTLES, &[&[R20Lease], &[R20StrictlyLater], &[R20Rebuild]]),
+    (NULLS, &[&[R19Recent], &[R19InTime], &[R19Deleted]]), (NULLS_DROP, &[&[R19Floor]]), (NULLS_FAULT, &[&[R19Greatest]]),
+    (LOST_OWN, &[&[R20Repeated, R10Wait]]), (SETTLES, &[&[R20Lease], &[R20StrictlyLater], &[R20Rebuild]]),
 ];
 
 /// What must happen, so that what holds is not about nothing.
+#[rustfmt::skip]
 const REACHED: &[(Instance, &str)] = &[
-    (TWO, "refuses"),
-    (PAGES, "moves the copy"),
-    (LOADED, "gives B another copy"),
-    (NULLS, "stores a null for"),
-    (LOST, "swaps after a loss"),
-    (PLAIN, "swaps without its lease"),
-    (LEASES, "its filter is gone"),
+    (TWO, "refuses"), (PAGES, "moves the copy"), (LOADED, "gives B another copy"), (NULLS, "stores a null for"),
+    (LOST, "swaps after a loss"), (PLAIN, "swaps without its lease"), (LEASES, "its filter is gone"),
     (SETTLES, "swaps, and settling ends"),
 ];
 
@@ -140,6 +114,11 @@ const REACHED: &[(Instance, &str)] = &[
 pub(crate) fn instances() -> Vec<Instance> {
     let quick = |of: &Instance| Instance { is_quick: true, expected: ABSENT, ..*of };
     let mut all = EACH.to_vec();
+    all.extend(EACH_FAULT.chunks(1).map(|faults| Instance {
+        name: faults[0].says(),
+        faults,
+        ..FAULT
+    }));
     for (of, each) in BROKEN {
         all.extend(each.iter().map(|without| Instance { without, ..quick(of) }));
     }

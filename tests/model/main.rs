@@ -12,12 +12,10 @@ mod search;
 mod state;
 mod steps;
 
-use std::env;
 use std::process::ExitCode;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread;
 use std::time::Instant;
+use std::{env, iter, thread};
 
 use instance::Instance;
 
@@ -37,14 +35,11 @@ fn main() -> ExitCode {
     let shows = wanted.is_some_and(|name| name != "all");
     let queue = Mutex::new(picked.iter());
     let next = || queue.lock().expect("no panic").next();
-    let failed = AtomicUsize::new(0);
-    let work = || {
-        while let Some(instance) = next() {
-            failed.fetch_add(usize::from(!is_right(instance, shows)), Ordering::Relaxed);
-        }
-    };
-    thread::scope(|scope| [scope.spawn(work), scope.spawn(work)].map(drop));
-    let failed = failed.into_inner();
+    let failed: usize = thread::scope(|scope| {
+        let work = || iter::from_fn(next).filter(|of| !is_right(of, shows)).count();
+        let workers = [scope.spawn(work), scope.spawn(work)];
+        workers.map(|worker| worker.join().expect("no panic")).iter().sum()
+    });
     println!("{} instances, {failed} of them not as expected", picked.len());
     if failed > 0 || picked.is_empty() { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }

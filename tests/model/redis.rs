@@ -98,22 +98,16 @@ impl State {
         }
     }
 
-    /// Which entry the record may drop: the oldest.
-    pub(crate) fn droppable(&self, model: &Instance) -> Option<usize> {
-        let recent = &self.redis.recent;
+    /// The record drops its oldest entry, if it may, and its floor rises, unless it is above already. Returns which.
+    pub(crate) fn drop_oldest(&mut self, model: &Instance) -> Option<usize> {
+        let recent = &mut self.redis.recent;
         let there = (0..model.ids).filter(|id| recent.numbers[*id] > 0);
         let oldest = there.min_by_key(|id| recent.numbers[*id])?;
-        let is_old = self.now > recent.times[oldest] + model.kept;
-        (is_old || model.drops_early).then_some(oldest)
-    }
-
-    /// The record drops an entry; its floor rises, unless it is above already.
-    pub(crate) fn drop_entry(&mut self, id: usize) {
-        let recent = &mut self.redis.recent;
-        let (number, time) = (recent.numbers[id], recent.times[id]);
+        let (number, time) = (recent.numbers[oldest], recent.times[oldest]);
         if number > recent.floor {
             recent.raise_floor(number, time, true);
         }
-        (recent.numbers[id], recent.times[id]) = (0, 0);
+        (recent.numbers[oldest], recent.times[oldest]) = (0, 0);
+        (self.now > time + model.kept || model.drops_early).then_some(oldest)
     }
 }

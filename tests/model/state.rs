@@ -59,9 +59,9 @@ plain! {
     }
     /// The creation of one id: the insert, and the transaction that commits it.
     struct Creation { stage: Stage, inserts_left: u8, begun: u8, incarnation: u8 }
-    /// `at` is its place in the order of steps, `own` what it found so far, `leased` when. `waits_since` is one more
-    /// than the moment since which its scan has to wait for L.
-    struct Rebuild { at: u8, own: Filter, leased: u8, waits_since: u8 }
+    /// `at` is its place in the order of steps, `own` what it found so far, `leased` when, and
+    /// `waits_until` until when its scan has to wait.
+    struct Rebuild { at: u8, own: Filter, leased: u8, waits_until: u8 }
     /// A question about a filter: how many of its readings were made, and what they gave. `last` is the metadata's
     /// last number; `greatest` and `has_floor` are of the record beyond `since`.
     struct Question {

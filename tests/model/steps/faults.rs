@@ -34,8 +34,11 @@ impl Fault {
         let mut next = *state;
         let redis = &mut next.redis;
         match self {
-            Restart => next.restart(state.old?),
-            Empty => next.restart(Redis::default()),
+            Restart | Empty => {
+                *redis = if self == Empty { Redis::default() } else { state.old? };
+                next.run += 1;
+                next.processes.iter_mut().for_each(|process| process.is_connected = false);
+            }
             FlushAll => *redis = Redis::default(),
             OldAll => *redis = state.old?,
             OldBits => redis.bits = state.old?.bits,
@@ -46,30 +49,18 @@ impl Fault {
             RecentLost => redis.recent = Recent::default(),
             MetaLost => redis.meta = Meta::default(),
             NextLost => redis.next = None,
-            Death => next.die(model),
             ReplyLost => {
                 let is_executed = |one: &&mut Creation| one.stage == Stage::Executed;
                 next.creations.iter_mut().filter(is_executed).for_each(|of| of.to(Stage::Idle));
             }
-        }
-        (next != *state).then_some(next)
-    }
-}
-
-impl State {
-    /// Redis is another process, with these data.
-    fn restart(&mut self, redis: Redis) {
-        self.redis = redis;
-        self.run += 1;
-        self.processes.iter_mut().for_each(|process| process.is_connected = false);
-    }
-
-    fn die(&mut self, model: &Instance) {
-        self.processes[0] = Process::default();
-        for (creation, inserter) in self.creations.iter_mut().zip(model.inserter) {
-            if inserter == 0 {
-                *creation = Creation { stage: Stage::Over, ..Creation::default() };
+            Death => {
+                next.processes[0] = Process::default();
+                let creations = next.creations.iter_mut().zip(model.inserter);
+                for (creation, _) in creations.filter(|(_, inserter)| *inserter == 0) {
+                    *creation = Creation { stage: Stage::Over, ..Creation::default() };
+                }
             }
         }
+        (next != *state).then_some(next)
     }
 }

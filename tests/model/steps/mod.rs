@@ -89,8 +89,9 @@ impl<'a> Turn<'a> {
                 next.redis.lease = 0;
             });
         }
-        if let Some(id) = self.state.droppable(self.model) {
-            self.step(["the record", "drops", IDS[id]], |next| next.drop_entry(id));
+        let mut next = *self.state;
+        if let Some(id) = next.drop_oldest(self.model) {
+            self.push(next, ["the record", "drops", IDS[id]]);
         }
     }
 

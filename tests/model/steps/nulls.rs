@@ -3,28 +3,31 @@
 use super::Turn;
 use crate::instance::{ABSENT, HANDLER};
 use crate::rules::Rule::*;
-use crate::state::{IDS, Unfound};
+use crate::state::{Filter, IDS, Redis, Unfound};
 
 impl Turn<'_> {
     pub(super) fn null(&mut self) {
-        match self.process().unfound {
-            None => self.find_nothing(),
-            Some(unfound) => self.store_null(unfound),
-        }
-        self.answer_by_null();
-    }
-
-    fn find_nothing(&mut self) {
         let process = self.process();
         let incarnation = process.incarnation;
-        let is_live = self.header(incarnation).is_some();
-        let may = process.nulls > 0 && self.believes() && is_live;
-        for id in (0..self.model.ids).filter(|id| may && !self.state.rows.has(*id)) {
-            let unfound = Unfound { id: id as u8, asked: self.state.now, incarnation };
-            let mut next = self.with(|process| process.unfound = Some(unfound));
-            next.processes[self.me].nulls -= 1;
-            let what = "passes, and its handler finds no row of";
-            self.push(next, ["a request at B", what, IDS[id]]);
+        let live = self.header(incarnation).filter(|_| self.believes());
+        let Redis { meta, nulls, nulls_of, .. } = self.state.redis;
+        for id in 0..self.model.ids {
+            let has_row = self.state.rows.has(id);
+            if process.unfound.is_none() && process.nulls > 0 && live.is_some() && !has_row {
+                let asked = self.state.now;
+                let next = self.with(|process| {
+                    process.unfound = Some(Unfound { id: id as u8, asked, incarnation });
+                    process.nulls -= 1;
+                });
+                self.push(next, ["a request at B", "passes, but there is no row of", IDS[id]]);
+            }
+            let is_valid = |live: Filter| live.token == nulls_of && live.stamp >= meta.last;
+            if nulls.has(id) && has_row && self.is_joined() && live.is_some_and(is_valid) {
+                self.push(*self.state, ["by the null", IDS[id], ABSENT]);
+            }
+        }
+        if let Some(unfound) = process.unfound {
+            self.store_null(unfound);
         }
     }
 
@@ -49,16 +52,5 @@ impl Turn<'_> {
         next.redis.nulls.add(id);
         next.redis.nulls_of = live.token;
         self.push(next, ["B", "stores a null for", IDS[id]]);
-    }
-
-    fn answer_by_null(&mut self) {
-        let (redis, rows) = (&self.state.redis, self.state.rows);
-        let live = self.header(self.process().incarnation);
-        let is_valid =
-            live.is_some_and(|bits| redis.nulls_of == bits.token && bits.stamp >= redis.meta.last);
-        let wrong = (0..2).find(|id| redis.nulls.has(*id) && rows.has(*id));
-        if let Some(id) = wrong.filter(|_| is_valid && self.believes() && self.is_joined()) {
-            self.push(*self.state, ["by the null", IDS[id], ABSENT]);
-        }
     }
 }

@@ -7,8 +7,8 @@ use super::{Turn, Words};
 use crate::instance::ABSENT;
 use crate::rules::Rule::*;
 use crate::state::Kind::{self, Check, Fence, Load, Page};
-use crate::state::Reading::{Asked, Header, Metadata};
-use crate::state::{Filter, IDS, Ids, Question, State};
+use crate::state::Reading::{self, Asked, Header, Metadata};
+use crate::state::{Filter, IDS, Ids, Question, Redis, State};
 
 impl Turn<'_> {
     pub(super) fn questions(&mut self) {
@@ -81,48 +81,46 @@ impl Turn<'_> {
         let Some(reading) = readings.get(usize::from(question.read)) else {
             return self.handle(question);
         };
+        let is_of_record = matches!(question.kind, Fence | Page);
+        let is_connected = self.process().is_connected;
+        if is_connected && is_of_record && *reading == Asked {
+            return self.read_record(question);
+        }
         let mut next = *self.state;
-        let is_good = match (reading, question.kind) {
-            _ if !self.process().is_connected => false,
-            (Asked, Fence | Page) => return self.read_record(question),
-            (Asked, Check) => !self.bits_of(&question).has(usize::from(question.id)),
-            (Asked, Load) => {
-                question.of.ids = self.bits_of(&question);
-                true
-            }
-            (Metadata, _) => self.read_metadata(&mut question, &mut next),
-            (Header, _) => self.read_header(&mut question),
-        };
-        if !is_good {
+        if !is_connected || !self.read(*reading, &mut question, &mut next) {
             return self.end(question, "what it reads speaks against it");
         }
         question.read += 1;
-        if usize::from(question.read) == readings.len() && matches!(question.kind, Check | Load) {
+        if usize::from(question.read) == readings.len() && !is_of_record {
             return self.handle(question);
         }
         let what = ["reads what is asked for", "reads the metadata", "reads the header"];
         self.put(question, next, [question.kind.says(), what[*reading as usize], ""]);
     }
 
-    /// The ids whose bits are all set. In another filter they may be in other places.
-    fn bits_of(&self, question: &Question) -> Ids {
-        let bits = self.state.redis.bits.filter(|bits| bits.nonce == question.of.nonce);
-        bits.map_or(Ids::default(), |bits| bits.ids)
-    }
-
-    fn read_metadata(&self, question: &mut Question, next: &mut State) -> bool {
-        let meta = self.state.redis.meta;
-        question.last = meta.last;
-        meta.incarnation == question.of.incarnation
-            && (meta.live == question.of.token || !self.has(R15Live))
-            && self.is_settled(next)
-    }
-
-    fn read_header(&self, question: &mut Question) -> bool {
-        let Some(bits) = self.header(question.of.incarnation) else { return false };
-        let first = question.of.stamp;
-        question.of.stamp = if first == 0 { bits.stamp } else { first };
-        self.is_same(&bits, &question.of) && bits.stamp >= first.max(question.last)
+    /// Reads one piece. Returns whether nothing in it speaks against the filter.
+    fn read(&self, reading: Reading, question: &mut Question, next: &mut State) -> bool {
+        let Redis { meta, bits, .. } = self.state.redis;
+        let of = &mut question.of;
+        match reading {
+            // In another filter the bits of an id may be in other places.
+            Asked => {
+                let bits = bits.filter(|bits| bits.nonce == of.nonce).unwrap_or_default();
+                let is_load = question.kind == Load;
+                of.ids = if is_load { bits.ids } else { of.ids };
+                is_load || !bits.ids.has(usize::from(question.id))
+            }
+            Metadata => {
+                question.last = meta.last;
+                let is_live = meta.live == of.token || !self.has(R15Live);
+                meta.incarnation == of.incarnation && is_live && self.is_settled(next)
+            }
+            Header => self.header(of.incarnation).is_some_and(|bits| {
+                let first = of.stamp;
+                of.stamp = if first == 0 { bits.stamp } else { first };
+                self.is_same(&bits, of) && bits.stamp >= first.max(question.last)
+            }),
+        }
     }
 
     fn handle(&mut self, question: Question) {

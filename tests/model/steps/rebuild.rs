@@ -6,18 +6,27 @@ use crate::state::{Filter, Ids, Rebuild, Redis, State, Step};
 
 impl Turn<'_> {
     pub(super) fn rebuild(&mut self) {
-        let process = self.process();
+        let (process, redis) = (self.process(), &self.state.redis);
         let begins = (process.rebuilds > 0).then(Rebuild::default);
         let Some(rebuild) = process.rebuild.or(begins) else { return };
-        self.renew(rebuild);
+        let own = rebuild.own;
+        let is_there = redis.next.is_some_and(|next| next.nonce == own.nonce);
+        if redis.lease == 0 && is_there && process.is_connected && self.is_joined() {
+            let words = [self.name(), "rebuilds:", "takes its lease again"];
+            self.step(words, |next| next.redis.lease = own.nonce);
+        }
         // Without a connection a process can scan, and take up its own filter as a copy.
         match self.model.order[usize::from(rebuild.at)] {
             Step::Scan => self.scan(rebuild),
-            Step::Keep => self.keep(rebuild),
+            Step::Keep => {
+                let is_of_now = process.incarnation == own.incarnation;
+                let copy = Some(own).filter(|_| is_of_now).or(process.copy);
+                self.proceed("keeps its copy", self.with(|process| process.copy = copy), rebuild);
+            }
             _ if !process.is_connected => {}
+            Step::Lease if redis.lease != 0 || !self.is_joined() => {}
             Step::Lease => self.lease(rebuild),
-            // As it must not: the filter is made anew under the same lease.
-            Step::Outgrown => self.proceed("outgrows it", self.allocated(rebuild.own), rebuild),
+            Step::Outgrown => self.proceed("outgrows it", self.allocated(own), rebuild),
             Step::Recent => self.read_recent(rebuild),
             Step::Upload => self.upload(rebuild),
             Step::Swap => self.swap(rebuild),
@@ -44,25 +53,12 @@ impl Turn<'_> {
         self.push(next, [self.name(), "gives its rebuild up:", why]);
     }
 
-    /// Takes a lease again that has expired, while nobody has unlinked the filter.
-    fn renew(&mut self, rebuild: Rebuild) {
-        let redis = &self.state.redis;
-        let is_there = redis.next.is_some_and(|next| next.nonce == rebuild.own.nonce);
-        if redis.lease == 0 && is_there && self.process().is_connected && self.is_joined() {
-            let words = [self.name(), "rebuilds:", "takes its lease again"];
-            self.step(words, |next| next.redis.lease = rebuild.own.nonce);
-        }
-    }
-
     fn lease(&mut self, rebuild: Rebuild) {
-        let redis = &self.state.redis;
-        if redis.lease != 0 || !self.is_joined() {
-            return;
-        }
-        let [live, built] = [redis.bits, redis.next].map(|of| of.map_or(0, |of| of.token));
-        let (incarnation, stamp) = (redis.meta.incarnation, redis.meta.last);
-        let token = redis.meta.epoch.max(live).max(built) + 1;
+        let Redis { meta, bits, next, .. } = self.state.redis;
+        let [live, built] = [bits, next].map(|of| of.map_or(0, |of| of.token));
+        let token = meta.epoch.max(live).max(built) + 1;
         let nonce = self.state.nonces + 1;
+        let (incarnation, stamp) = (meta.incarnation, meta.last);
         let own = Filter { token, nonce, incarnation, stamp, ..rebuild.own };
         let mut next = self.allocated(own);
         next.nonces = nonce;
@@ -96,7 +92,7 @@ impl Turn<'_> {
         }
         if may_lack {
             let since = if ends_odd { rebuild.leased } else { recent.floor_time };
-            rebuild.waits_since = 1 + since;
+            rebuild.waits_until = since + model.window() + 1;
         }
         if !may_lack || !model.has(R14OnlyWhole) {
             rebuild.own.stamp = meta.last;
@@ -106,9 +102,8 @@ impl Turn<'_> {
 
     /// Looks for all rows at once: of each id it only matters when that was looked for.
     fn scan(&mut self, mut rebuild: Rebuild) {
-        let until = rebuild.waits_since + self.model.window();
-        let waits = rebuild.waits_since > 0 && self.state.now < until;
-        if !waits && (self.have_repeated() || !self.has(R10BeforeScan)) {
+        let may = self.have_repeated() || !self.has(R10BeforeScan);
+        if may && self.state.now >= rebuild.waits_until {
             rebuild.own.ids.0 |= self.state.rows.0;
             self.proceed("scans", *self.state, rebuild);
         }
@@ -167,7 +162,10 @@ impl Turn<'_> {
         meta.live = new.token;
         let has_lease = *lease == rebuild.own.nonce;
         *lease = if has_lease { 0 } else { *lease };
-        let ends_settling = self.ends_settling(rebuild);
+        let is_by_lease = self.has(R20Lease) && self.has(R20Rebuild);
+        let moment = if is_by_lease { rebuild.leased } else { self.state.now };
+        let later = moment + u8::from(!self.has(R20StrictlyLater));
+        let ends_settling = self.model.settling.is_some_and(|(_, settles)| later > settles);
         meta.is_settled |= ends_settling;
         let says = match (ends_settling, incarnation > 1, has_lease) {
             (true, ..) => "swaps, and settling ends",
@@ -179,20 +177,5 @@ impl Turn<'_> {
             rebuild.own.stamp = stamp;
         }
         self.proceed(says, next, rebuild);
-    }
-
-    fn ends_settling(&self, rebuild: Rebuild) -> bool {
-        let Some((_, settles)) = self.model.settling else { return false };
-        let is_by_lease = self.has(R20Lease) && self.has(R20Rebuild);
-        let moment = if is_by_lease { rebuild.leased } else { self.state.now };
-        moment > settles || moment == settles && !self.has(R20StrictlyLater)
-    }
-
-    fn keep(&mut self, rebuild: Rebuild) {
-        let is_of_now = self.process().incarnation == rebuild.own.incarnation;
-        let next = self.with(|process| {
-            process.copy = Some(rebuild.own).filter(|_| is_of_now).or(process.copy);
-        });
-        self.proceed("keeps what it has found as its copy", next, rebuild);
     }
 }
