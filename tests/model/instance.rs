@@ -1,28 +1,8 @@
 //! What an instance is made of: which activities there are, how often each happens, and what may befall.
 
-use crate::rules::{Rule, Rule::*, says};
+use crate::rules::{Rule, Rule::*};
 use crate::state::Reading::{self, Asked, Header, Metadata};
-use crate::state::{Filter, Meta, Process, Recent, Redis, State, Step};
-
-says! {
-    /// What befalls Redis and processes. An old copy is one of what Redis held at any earlier moment.
-    enum Fault {
-        Restart = "Redis restarts from an old copy, and connections break",
-        Empty = "Redis restarts without data, and connections break",
-        FlushAll = "FLUSHALL",
-        BitsLost = "the live filter is deleted",
-        RecentLost = "the record is deleted",
-        MetaLost = "the metadata are deleted",
-        NextLost = "the building filter is deleted",
-        OldBits = "an old copy of the live filter is put back",
-        OldRecent = "an old copy of the record is put back",
-        OldMeta = "an old copy of the metadata is put back",
-        OldNext = "an old copy of the building filter is put back",
-        OldAll = "beyond the promise: old copies of all keys are put back under the same process of Redis",
-        ReplyLost = "the reply to an insert is lost",
-        Death = "A ends, and its open transactions with it",
-    }
-}
+use crate::state::{Fault, Filter, Meta, Process, Recent, Redis, State, Step};
 
 /// What an instance is expected to end with: a step that says this, or that no step breaks the promise.
 pub(crate) const HOLDS: &str = "holds";
@@ -53,9 +33,8 @@ settings! {
     inserter: [usize; 2] = [0, 0],
     inserts: u8 = 1,
     has_calls_of_two: bool = false,
-    /// If set, a transaction begins with the acknowledgement, which counts within so many ticks. Else it began before
-    /// the insert.
-    deadline: Option<u8> = None,
+    /// If set, a transaction begins with its acknowledgement, which counts for so many ticks; else before the insert.
+    deadline: u8 = 0,
     /// For how many ticks the record and a process keep an insert; whether either may forget it at any age.
     kept: u8 = 2,
     drops_early: bool = false,
@@ -66,8 +45,6 @@ settings! {
     expiries: u8 = 0,
     faults: &'static [Fault] = &[],
     fault_count: u8 = 1,
-    /// There is no filter yet; or only no copy of it.
-    is_cold: bool = false,
     has_copy: bool = true,
     loads: u8 = 0,
     fences: bool = true,
@@ -76,7 +53,7 @@ settings! {
     /// How many members of the record one read gives.
     page: usize = usize::MAX,
     nulls: u8 = 0,
-    /// A process that does not insert creates x until the first moment; settling lasts until the second.
+    /// A process that does not insert creates x until the first moment, and no filter is there; that settles until the second.
     settling: Option<(u8, u8)> = None,
 }
 
@@ -87,9 +64,8 @@ pub(crate) const L: u8 = 1;
 pub(crate) const HANDLER: u8 = 1;
 
 impl Instance {
-    /// Its name, what is left out, and what is expected.
     pub(crate) fn title(&self) -> String {
-        format!("{} {:?} {}", self.name, self.without, self.expected).replace("[] ", "")
+        format!("{} {:?}: {}", self.name, self.without, self.expected).replace(" []", "")
     }
 
     pub(crate) fn has(&self, rule: Rule) -> bool {
@@ -107,27 +83,25 @@ impl Instance {
         }
     }
 
-    /// L, and the deadline of an insert.
+    /// How long an insert may be without a row.
     pub(crate) fn window(&self) -> u8 {
-        L + self.deadline.unwrap_or(0)
+        L + self.deadline
     }
 
     pub(crate) fn first(&self) -> State {
         let filter = Filter { token: 1, nonce: 1, incarnation: 1, stamp: 1, ..Filter::default() };
-        let bits = (!self.is_cold).then_some(filter);
+        let bits = self.settling.is_none().then_some(filter);
         let live = u8::from(bits.is_some());
         let meta = Meta { incarnation: 1, run: 1, last: 1, epoch: 1, live, ..Meta::default() };
         let recent = Recent { floor: 1, ..Recent::default() };
-        let redis = Redis { meta, recent, bits, ..Redis::default() };
-        let mut state =
-            State { run: 1, incarnations: 1, nonces: 1, clock: 1, redis, ..State::default() };
+        let mut state = State { run: 1, incarnations: 1, nonces: 1, clock: 1, ..State::default() };
+        state.redis = Redis { meta, recent, bits, ..Redis::default() };
         state.faults_left = if self.faults.is_empty() { 0 } else { self.fault_count };
         state.expiries_left = self.expiries;
         for creation in &mut state.creations[..self.ids] {
             creation.inserts_left = self.inserts;
         }
-        let new =
-            Process { is_alive: true, is_connected: true, incarnation: 1, ..Process::default() };
+        let new = Process { is_connected: true, incarnation: 1, ..Process::default() };
         state.processes = self.rebuilds.map(|rebuilds| Process { rebuilds, ..new });
         let asked = &mut state.processes[ASKED];
         asked.copy = bits.filter(|_| self.has_copy);

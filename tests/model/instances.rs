@@ -1,9 +1,8 @@
 //! The instances. Without a rule that matters there the promise is broken, and what must happen does.
 
-use crate::instance::Fault::{self, *};
 use crate::instance::{ABSENT, BASE, HOLDS, Instance};
 use crate::rules::Rule::{self, *};
-use crate::state::Step::{self, *};
+use crate::state::{Fault, Fault::*, Step, Step::*};
 
 /// Each way in which something may be lost; in which the promise holds one key may also be an old copy of itself.
 #[rustfmt::skip]
@@ -34,11 +33,10 @@ instances! {
     DROPS "drops" "Two ids, and the record drops any entry." { ids: 2, ticks: 1, drops_early: true, checks: false } like BASE;
     DROPS_REBUILD "drops, rebuild" "A rebuilds meanwhile." { rebuilds: [1, 0], drops_early: true } like BASE;
     DROPS_ALL "drops, all" "B rebuilds and loads." { checks: true, rebuilds: [0, 1], order: KEEPING, loads: 1, is_quick: false } like DROPS;
-    DEADLINE "deadline" "Transactions begin with the acknowledgement." { deadline: Some(1), ticks: 5, kept: 4, rebuilds: [1, 0] } like SHORT;
+    DEADLINE "deadline" "Transactions begin with the acknowledgement." { deadline: 1, ticks: 5, kept: 4, rebuilds: [1, 0] } like SHORT;
     LEASES "leases" "A lease expires, and the building filter is lost." { expiries: 1, faults: &[NextLost] } like SHORT;
 
     FAULT "reply lost" "One fault, two inserts, a rebuild of A, a load." { faults: &[ReplyLost], rebuilds: [1, 0], loads: 1, inserts: 2 } like SHORT;
-
     PAIR "pair" "Any one fault, two ids, no rebuild." { faults: ANY, ids: 2, ticks: 0 } like BASE;
     PAIR_REBUILD "pair, rebuild" "A rebuilds meanwhile." { rebuilds: [1, 0], is_quick: false } like PAIR;
     BOTH "both" "Any one fault; both rebuild, B loads." { faults: ANY, ticks: 0, expiries: 0, is_quick: false } like PLAIN;
@@ -67,7 +65,7 @@ instances! {
     NULLS "nulls" "A handler finds no row, and a null is stored." { nulls: 1, fences: false, checks: false, ticks: 5, inserts: 2 } like BASE;
     NULLS_DROP "nulls, drops" "The record drops any entry." { drops_early: true } like NULLS;
     NULLS_FAULT "nulls, fault" "Any one fault, and A rebuilds." { faults: ANY, ticks: 3, rebuilds: [1, 0] } like NULLS;
-    SETTLES "settles" "Another process creates x until a moment; settling lasts for L longer." { is_cold: true, settling: Some((1, 2)), rebuilds: [1, 2], ticks: 5 } like SHORT;
+    SETTLES "settles" "Another process creates x until a moment; settling lasts for L longer." { settling: Some((1, 2)), rebuilds: [1, 2], ticks: 5 } like SHORT;
     SETTLES_FAULT "settles, fault" "Any one loss." { settling: Some((0, 1)), rebuilds: [0, 2], ticks: 3, fences: false, faults: LOSSES } like SETTLES;
 
     SCAN_FIRST "scan before the lease" "R11: the steps of a rebuild in another order." { order: &[Scan, Lease, Recent, Upload, Swap], rebuilds: [1, 1], ticks: 3, expected: ABSENT } like BASE;
@@ -96,8 +94,7 @@ const BROKEN: &[(Instance, &[&[Rule]])] = &[
     (SHORT, &[&[R11Both, R5Stamp], &[R14NotUpload], &[R14NotSwap]]), (LOST_FENCE, &[&[R14OnlyWhole]]),
     (BY_ID, &[&[R15Metadata], &[R15Between], &[R15Live], &[R15SecondHeader]]),
     (DROPS, &[&[R2FloorInRecord], &[R16Floor], &[R16Position]]), (PAIR, &[&[R16Reaches]]), (PAGES_DROP, &[&[R16PageFloor]]),
-    (TWO, &[&[R17Position]]), (PAGES_SWAP, &[&[R17PagePosition]]), (FENCE, &[&[R17NotJoined]]),
-    (LOADED, &[&[R18FirstHeader]]),
+    (TWO, &[&[R17Position]]), (PAGES_SWAP, &[&[R17PagePosition]]), (FENCE, &[&[R17NotJoined]]), (LOADED, &[&[R18FirstHeader]]),
     (NULLS, &[&[R19Recent], &[R19InTime], &[R19Deleted]]), (NULLS_DROP, &[&[R19Floor]]), (NULLS_FAULT, &[&[R19Greatest]]),
     (LOST_OWN, &[&[R20Repeated, R10Wait]]), (SETTLES, &[&[R20Lease], &[R20StrictlyLater], &[R20Rebuild]]),
 ];
@@ -115,7 +112,7 @@ pub(crate) fn instances() -> Vec<Instance> {
     let quick = |of: &Instance| Instance { is_quick: true, expected: ABSENT, ..*of };
     let mut all = EACH.to_vec();
     all.extend(EACH_FAULT.chunks(1).map(|faults| Instance {
-        name: faults[0].says(),
+        name: faults[0].into(),
         faults,
         ..FAULT
     }));

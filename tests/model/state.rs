@@ -72,7 +72,7 @@ plain! {
     /// `own` are inserts that were acknowledged, `repeats` those it has to repeat, `forgotten` is one more than the
     /// time of the youngest that it has forgotten. The last four say how often an activity may yet begin.
     struct Process {
-        is_alive: bool, is_connected: bool, knows_settled: bool, incarnation: u8,
+        is_connected: bool, knows_settled: bool, incarnation: u8,
         own: Ids, own_times: [u8; 2], repeats: Ids, forgotten: u8, copy: Option<Filter>,
         rebuild: Option<Rebuild>, questions: [Option<Question>; 4], unfound: Option<Unfound>,
         rebuilds: u8, loads: u8, pages: u8, nulls: u8,
@@ -87,10 +87,16 @@ plain! {
 
 /// Choices, of which the first is the default.
 macro_rules! choices {
-    ($($(#[$doc:meta])* enum $name:ident { $first:ident $(, $other:ident)* })*) => {$(
+    ($($(#[$doc:meta])* enum $name:ident { $first:ident $(, $other:ident)* $(,)? })*) => {$(
         $(#[$doc])*
         #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
         pub(crate) enum $name { #[default] $first $(, $other)* }
+
+        impl From<$name> for &'static str {
+            fn from(of: $name) -> Self {
+                match of { $name::$first => stringify!($first) $(, $name::$other => stringify!($other))* }
+            }
+        }
     )*};
 }
 
@@ -103,11 +109,11 @@ choices! {
     enum Reading { Asked, Metadata, Header }
     /// A step of a rebuild. A filter that is outgrown is made anew, as it must not be.
     enum Step { Lease, Recent, Scan, Outgrown, Upload, Swap, Keep }
-}
-
-impl Kind {
-    pub(crate) fn says(self) -> &'static str {
-        ["a fence", "a page", "a check by id", "the load of a copy"][self as usize]
+    /// What befalls Redis, a reply, or the process A. Redis restarts with an old copy of what it held, or empty, and
+    /// connections break. `OldAll` is beyond the promise: that is put back under the same process of Redis.
+    enum Fault {
+        Restart, Empty, FlushAll, BitsLost, RecentLost, MetaLost, NextLost,
+        OldBits, OldRecent, OldMeta, OldNext, OldAll, ReplyLost, Death,
     }
 }
 
@@ -136,7 +142,7 @@ impl Redis {
         let live = self.bits.filter(|bits| !bits.is_disproved).map_or("-".to_owned(), says);
         let next = self.next.map_or("-".to_owned(), says);
         format!(
-            "incarnation {incarnation}, last {last}, record x {x} y {y} floor {floor}, live {live}, building {next}"
+            "in {incarnation}: last {last}, x {x}, y {y}, floor {floor}, live {live}, next {next}"
         )
     }
 }

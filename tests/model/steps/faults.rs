@@ -1,8 +1,8 @@
 //! What befalls Redis and processes from outside.
 
 use super::Turn;
-use crate::instance::Fault::{self, *};
 use crate::instance::Instance;
+use crate::state::Fault::{self, *};
 use crate::state::{Creation, Meta, Process, Recent, Redis, Stage, State};
 
 impl Turn<'_> {
@@ -22,7 +22,7 @@ impl Turn<'_> {
                 next.faults_left -= 1;
                 // The last fault makes an old copy useless.
                 next.old = next.old.filter(|_| next.faults_left > 0);
-                self.push(next, ["FAULT:", fault.says(), ""]);
+                self.push(next, ["FAULT:", (*fault).into(), ""]);
             }
         }
     }

@@ -1,8 +1,6 @@
 //! The fence, which answers what the copy lacks, and the page, which only brings the copy up. Both read the record
 //! beyond its position.
 
-use std::cmp::Reverse;
-
 use super::Turn;
 use crate::instance::ABSENT;
 use crate::rules::Rule::{self, *};
@@ -16,7 +14,7 @@ impl Turn<'_> {
         for id in (0..self.model.ids).filter(|id| self.model.fences && !copy.ids.has(*id)) {
             if self.state.rows.has(id) || !self.has(R17NotJoined) {
                 let question = Question { id: id as u8, ..self.beyond(Fence, copy) };
-                self.put(question, *self.state, ["B begins", "a fence for", IDS[id]]);
+                self.put(question, *self.state, ["B begins", "Fence for", IDS[id]]);
             }
         }
     }
@@ -27,7 +25,7 @@ impl Turn<'_> {
         let is_behind = self.state.redis.recent.numbers.iter().any(|of| *of > copy.stamp);
         if self.process().pages > 0 && is_behind {
             let next = self.with(|process| process.pages -= 1);
-            self.put(self.beyond(Page, copy), next, ["B begins", "a page", ""]);
+            self.put(self.beyond(Page, copy), next, ["B begins", "Page", ""]);
         }
     }
 
@@ -43,22 +41,18 @@ impl Turn<'_> {
         const FLOOR: usize = 2;
         let Recent { numbers: [x, y], floor, .. } = self.state.redis.recent;
         let floor = if self.has(R2FloorInRecord) { floor } else { 0 };
-        let mut members = vec![(x, 0), (y, 1), (floor, FLOOR)];
-        members.retain(|(number, _)| *number > question.since);
-        members.sort_unstable();
-        let mut reversed = members.clone();
-        reversed.sort_by_key(|(number, id)| (*number, Reverse(*id)));
-        for mut members in [members, reversed] {
+        let [x, y, floor] = [(x, 0), (y, 1), (floor, FLOOR)];
+        for mut members in [vec![x, y, floor], vec![floor, y, x]] {
+            members.retain(|(number, _)| *number > question.since);
+            members.sort_by_key(|(number, _)| *number);
             members.truncate(self.model.page);
             let mut read = Question { read: question.read + 1, ..question };
             read.greatest = members.last().map_or(0, |(number, _)| *number);
-            for (_, id) in members {
-                match id {
-                    FLOOR => read.has_floor = true,
-                    id => read.of.ids.add(id),
-                }
+            read.has_floor |= members.iter().any(|(_, id)| *id == FLOOR);
+            for (_, id) in members.into_iter().filter(|(_, id)| *id < FLOOR) {
+                read.of.ids.add(id);
             }
-            self.put(read, *self.state, [read.kind.says(), "reads the record", ""]);
+            self.put(read, *self.state, [read.kind.into(), "reads", "the record"]);
         }
     }
 
@@ -74,12 +68,11 @@ impl Turn<'_> {
         let next = self.answered(question, Some(copy));
         let rows = self.state.rows;
         let is_asked = |id: usize| usize::from(question.id) == id || !self.has(R17NotJoined);
-        let lacks = |id: &usize| !copy.ids.has(*id);
-        let mut refused = (0..self.model.ids).filter(lacks);
-        match refused.clone().find(|id| is_asked(*id) && rows.has(*id)) {
+        let mut lacking = (0..self.model.ids).filter(|id| !copy.ids.has(*id));
+        match lacking.clone().find(|id| is_asked(*id) && rows.has(*id)) {
             Some(id) => self.push(next, ["by the fence", IDS[id], ABSENT]),
-            None if refused.any(|id| !rows.has(id)) => self.push(next, ["a fence", "refuses", ""]),
-            None => self.push(next, ["a fence", "brings up the copy", ""]),
+            None if lacking.any(|id| !rows.has(id)) => self.push(next, ["Fence", "refuses", ""]),
+            None => self.push(next, ["Fence", "brings up the copy", ""]),
         }
     }
 
@@ -89,7 +82,7 @@ impl Turn<'_> {
         let Some(mut copy) = copy else { return self.end(question, "it says too little") };
         copy.ids.0 |= question.of.ids.0;
         copy.stamp = copy.stamp.max(question.greatest);
-        self.push(self.answered(question, Some(copy)), ["a page", "moves the copy", ""]);
+        self.push(self.answered(question, Some(copy)), ["Page", "moves the copy", ""]);
     }
 
     /// The copy that a reply counts for: the one that was asked for, or one of its filter that has as much.

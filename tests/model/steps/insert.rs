@@ -3,50 +3,48 @@
 use super::Turn;
 use crate::instance::L;
 use crate::rules::Rule::*;
-use crate::state::{Creation, IDS, Process, Stage};
+use crate::state::Stage::*;
+use crate::state::{Creation, IDS, Process};
 
 impl Turn<'_> {
     /// The next step of the creation of an id.
     pub(super) fn create(&mut self, id: usize) {
-        let creation = self.state.creations[id];
-        let Creation { stage, begun, inserts_left, .. } = creation;
-        let now = self.state.now;
+        let (creation, now) = (self.state.creations[id], self.state.now);
+        // Where the filter settles another process creates x, and does not insert it.
         let outside = self.model.settling.filter(|_| id == 0);
-        match (stage, outside) {
-            (Stage::Idle, _) if inserts_left == 0 => {}
-            (Stage::Idle, None) => self.execute(id),
-            (Stage::Idle, Some((until, _))) if now > until => {}
-            (Stage::Idle, Some(_)) => self.step(["another", "begins to create", IDS[id]], |next| {
-                let (stage, inserts_left) = (Stage::Acknowledged, inserts_left - 1);
-                next.creations[id] = Creation { stage, inserts_left, begun: now, incarnation: 0 };
-            }),
-            (Stage::Executed, _) => self.acknowledge(id, creation),
-            (Stage::Acknowledged, _) if now <= begun + L => {
+        match (creation.stage, outside) {
+            (Idle, _) if creation.inserts_left == 0 => {}
+            (Idle, None) if self.is_joined() => self.execute(id),
+            (Idle, Some((until, _))) if now <= until => {
+                self.step(["another", "begins to create", IDS[id]], |next| {
+                    next.creations[id] =
+                        Creation { stage: Acknowledged, begun: now, ..Creation::default() };
+                });
+            }
+            (Executed, _) => self.acknowledge(id, creation),
+            (Acknowledged, _) if now <= creation.begun + L => {
                 let who = outside.map_or(self.name(), |_| "another");
                 self.step([who, "commits", IDS[id]], |next| {
-                    next.creations[id].to(Stage::Over);
+                    next.creations[id].to(Over);
                     next.rows.add(id);
                 });
             }
-            (Stage::Acknowledged | Stage::Over, _) => {}
+            (Idle | Acknowledged | Over, _) => {}
         }
     }
 
     fn execute(&mut self, id: usize) {
-        let Process { incarnation, is_connected, .. } = *self.process();
-        if !is_connected || !self.is_joined() || incarnation == 0 {
-            return;
-        }
         let (model, begun, creations) = (self.model, self.state.now, &self.state.creations);
-        let begin = |one: &mut Creation| {
-            let inserts_left = one.inserts_left - 1;
-            *one = Creation { stage: Stage::Executed, inserts_left, begun, incarnation };
+        let incarnation = self.process().incarnation;
+        let begin = |of: &mut Creation| {
+            *of =
+                Creation { stage: Executed, inserts_left: of.inserts_left - 1, begun, incarnation };
         };
         self.step([self.name(), "inserts", IDS[id]], |next| {
             next.insert(model, id, None);
             begin(&mut next.creations[id]);
         });
-        let can_both = creations.iter().all(|of| of.stage == Stage::Idle && of.inserts_left > 0);
+        let can_both = creations.iter().all(|of| of.stage == Idle && of.inserts_left > 0);
         if model.has_calls_of_two && id == 0 && can_both {
             self.step([self.name(), "inserts in one call", "x and y"], |next| {
                 next.insert(model, 0, None);
@@ -60,18 +58,18 @@ impl Turn<'_> {
     /// The reply arrives.
     fn acknowledge(&mut self, id: usize, creation: Creation) {
         let (me, now) = (self.me, self.state.now);
-        let (is_late, begun) = match self.model.deadline {
-            None => (now > creation.begun + L, creation.begun),
-            Some(deadline) => (now > creation.begun + deadline && self.has(R7Deadline), now),
-        };
-        let is_joined = self.process().incarnation == creation.incarnation;
+        let Creation { begun, incarnation, .. } = creation;
+        let limit = L.max(self.model.deadline);
+        let is_late = now > begun + limit && (self.model.deadline == 0 || self.has(R7Deadline));
+        let begun = if self.model.deadline > 0 { now } else { begun };
+        let is_joined = self.process().incarnation == incarnation;
         if is_late || !is_joined && self.has(R6Incarnation) {
             let words = [self.name(), "is told in vain of its insert of", IDS[id]];
-            return self.step(words, |next| next.creations[id].to(Stage::Idle));
+            return self.step(words, |next| next.creations[id].to(Idle));
         }
         self.step([self.name(), "is told in time of its insert of", IDS[id]], |next| {
-            let stage = Stage::Acknowledged;
-            next.creations[id] = Creation { stage, begun, incarnation: 0, ..creation };
+            next.creations[id] =
+                Creation { stage: Acknowledged, begun, incarnation: 0, ..creation };
             let process = &mut next.processes[me];
             process.own.add(id);
             process.own_times[id] = now;
@@ -101,8 +99,8 @@ impl Turn<'_> {
 
     pub(super) fn repeat(&mut self) {
         let (model, me, process) = (self.model, self.me, self.process());
-        let may = process.is_connected && self.is_joined();
-        for id in (0..2).filter(|id| may && process.repeats.has(*id)) {
+        let is_joined = self.is_joined();
+        for id in (0..2).filter(|id| is_joined && process.repeats.has(*id)) {
             self.step([self.name(), "repeats its insert of", IDS[id]], |next| {
                 next.processes[me].repeats.remove(id);
                 next.insert(model, id, None);

@@ -13,7 +13,6 @@ use crate::state::{IDS, PROCESSES, Process, State};
 
 /// Who does what, and why.
 pub(crate) type Words = [&'static str; 3];
-
 /// The states that can come next.
 pub(crate) type Steps = Vec<(State, Words)>;
 
@@ -26,7 +25,8 @@ pub(crate) fn list(model: &Instance, state: &State, steps: &mut Steps) {
         turn.me = model.inserter[id];
         turn.create(id);
     }
-    for me in (0..2).filter(|me| state.processes[*me].is_alive) {
+    // One that has ended is in no incarnation.
+    for me in (0..2).filter(|me| state.processes[*me].incarnation > 0) {
         turn.me = me;
         turn.join();
         turn.forget();
@@ -104,8 +104,9 @@ impl<'a> Turn<'a> {
         }
     }
 
-    /// Whether the process has joined what Redis holds now.
+    /// Whether the process has a connection, and has joined what Redis holds now.
     fn is_joined(&self) -> bool {
-        self.process().incarnation == self.state.redis.meta.incarnation
+        let process = self.process();
+        process.is_connected && process.incarnation == self.state.redis.meta.incarnation
     }
 }

@@ -44,7 +44,6 @@ impl Turn<'_> {
         Question { kind, of, ..Question::default() }
     }
 
-    /// A question is under way, and so far.
     pub(super) fn put(&mut self, question: Question, mut next: State, words: Words) {
         next.processes[self.me].questions[question.kind as usize] = Some(question);
         self.push(next, words);
@@ -59,7 +58,7 @@ impl Turn<'_> {
         for id in (0..self.model.ids).filter(|id| checks && rows.has(*id)) {
             for filter in live.into_iter().chain(copied) {
                 let question = Question { id: id as u8, ..self.about(Check, filter) };
-                self.put(question, *self.state, ["B begins", "a check of", IDS[id]]);
+                self.put(question, *self.state, ["B begins", "Check of", IDS[id]]);
             }
         }
     }
@@ -72,30 +71,29 @@ impl Turn<'_> {
             let mut question = self.about(Load, live);
             question.of.stamp = live.stamp;
             let next = self.with(|process| process.loads -= 1);
-            self.put(question, next, ["B begins", "the load of a copy", ""]);
+            self.put(question, next, ["B begins", "Load", ""]);
         }
     }
 
     fn go_on(&mut self, mut question: Question) {
         let readings = self.model.readings();
-        let Some(reading) = readings.get(usize::from(question.read)) else {
+        let Some(reading) = readings.get(usize::from(question.read)).copied() else {
             return self.handle(question);
         };
         let is_of_record = matches!(question.kind, Fence | Page);
         let is_connected = self.process().is_connected;
-        if is_connected && is_of_record && *reading == Asked {
+        if is_connected && is_of_record && reading == Asked {
             return self.read_record(question);
         }
         let mut next = *self.state;
-        if !is_connected || !self.read(*reading, &mut question, &mut next) {
+        if !is_connected || !self.read(reading, &mut question, &mut next) {
             return self.end(question, "what it reads speaks against it");
         }
         question.read += 1;
         if usize::from(question.read) == readings.len() && !is_of_record {
             return self.handle(question);
         }
-        let what = ["reads what is asked for", "reads the metadata", "reads the header"];
-        self.put(question, next, [question.kind.says(), what[*reading as usize], ""]);
+        self.put(question, next, [question.kind.into(), "reads", reading.into()]);
     }
 
     /// Reads one piece. Returns whether nothing in it speaks against the filter.
@@ -124,8 +122,7 @@ impl Turn<'_> {
     }
 
     fn handle(&mut self, question: Question) {
-        let is_joined = self.process().incarnation == question.of.incarnation;
-        if !self.believes() || !is_joined {
+        if !self.believes() || self.process().incarnation != question.of.incarnation {
             return self.end(question, "absence is not believed");
         }
         match question.kind {
@@ -136,12 +133,10 @@ impl Turn<'_> {
                 self.push(self.answered(question, None), words);
             }
             Load => {
-                let mut copy = question.of;
-                if !self.has(R18FirstHeader) {
-                    copy.stamp = self.state.redis.bits.map_or(0, |bits| bits.stamp);
-                }
-                let words = ["the load", "gives B another copy", ""];
-                self.push(self.answered(question, Some(copy)), words);
+                let now = self.state.redis.bits.map_or(0, |bits| bits.stamp);
+                let stamp = if self.has(R18FirstHeader) { question.of.stamp } else { now };
+                let copy = Some(Filter { stamp, ..question.of });
+                self.push(self.answered(question, copy), ["Load", "gives B another copy", ""]);
             }
         }
     }
@@ -155,7 +150,7 @@ impl Turn<'_> {
     }
 
     pub(super) fn end(&mut self, question: Question, why: &'static str) {
-        let words = [question.kind.says(), "ends without an answer:", why];
+        let words = [question.kind.into(), "ends without an answer:", why];
         self.push(self.answered(question, None), words);
     }
 

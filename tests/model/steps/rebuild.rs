@@ -11,7 +11,7 @@ impl Turn<'_> {
         let Some(rebuild) = process.rebuild.or(begins) else { return };
         let own = rebuild.own;
         let is_there = redis.next.is_some_and(|next| next.nonce == own.nonce);
-        if redis.lease == 0 && is_there && process.is_connected && self.is_joined() {
+        if redis.lease == 0 && is_there && self.is_joined() {
             let words = [self.name(), "rebuilds:", "takes its lease again"];
             self.step(words, |next| next.redis.lease = own.nonce);
         }
@@ -112,7 +112,7 @@ impl Turn<'_> {
     /// Whether all processes have joined and repeated theirs.
     fn have_repeated(&self) -> bool {
         let joined = self.state.redis.meta.incarnation;
-        let mut living = self.state.processes.iter().filter(|process| process.is_alive);
+        let mut living = self.state.processes.iter().filter(|of| of.incarnation > 0);
         living.all(|process| process.incarnation == joined && process.repeats == Ids::default())
             || !self.has(R10Wait)
     }
@@ -173,9 +173,7 @@ impl Turn<'_> {
             (.., false) => "swaps without its lease",
             _ => "swaps",
         };
-        if !self.has(R14NotSwap) {
-            rebuild.own.stamp = stamp;
-        }
+        rebuild.own.stamp = if self.has(R14NotSwap) { rebuild.own.stamp } else { stamp };
         self.proceed(says, next, rebuild);
     }
 }
