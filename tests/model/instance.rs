@@ -53,7 +53,7 @@ settings! {
     /// How many members of the record one read gives.
     page: usize = usize::MAX,
     nulls: u8 = 0,
-    /// A process that does not insert creates x until the first moment, and no filter is there; that settles until the second.
+    /// Another process creates x until the first moment, and inserts nothing; a new filter settles until the second.
     settling: Option<(u8, u8)> = None,
 }
 

@@ -1,7 +1,7 @@
-//! The rules of the protocol, each of which an instance can leave out, by their numbers in the design. L is the longest transaction.
+//! The rules, by their numbers in the design. An instance can leave them out. L is the longest transaction.
 //!
-//! Of what this model has no words for, the simulation has it: the real length of R10's wait, the audit of copies (R21), the order of
-//! a copy's bits and its position in memory (R22), modes, removals, shards, two primaries.
+//! Left to the simulation are the real length of R10's wait, the audit of copies (R21), the order of a copy's bits and
+//! its position in memory (R22), modes, removals, shards, two primaries.
 
 /// What a rule says is its documentation, and is told where it was left out.
 macro_rules! rules {
@@ -23,7 +23,7 @@ rules! {
     R2FloorInRecord = "The floor is a member of the record: one read gives entries and floor.",
     R3Stamp = "Inserts and polls put a live filter out of use whose stamp is not the last number.",
     R4Greatest = "Inserts and polls raise the floor where the record's greatest number is not the last one.",
-    R5Stamp = "The building filter has a stamp: an insert that finds another does not raise it, and a swap wants the last number.",
+    R5Stamp = "Inserts raise the stamp of the building filter only from the number before, and a swap wants the last.",
     R5Pieces = "The building filter counts its uploaded pieces, and a swap wants them all.",
     R5MadeOnce = "Only a lease makes a building filter: a leader that finds none gives up.",
     R5LeaseWithNext = "A lease that expired is taken again only where its building filter is there.",
@@ -36,7 +36,7 @@ rules! {
     R10Wait = "Scans wait until who has joined has repeated its inserts.",
     R10BeforeScan = "It is the scan that waits, and not the swap.",
     R11Both = "From the lease on inserts go to the building filter, too.",
-    R12Floor = "The record is not whole where a floor that counts is younger than the lease less L: the scan waits for L.",
+    R12Floor = "The record is not whole where a floor that counts is younger than the lease less L: scans wait.",
     R12Greatest = "Nor where its greatest number is not the last one.",
     R12Raised = "The floor that R4 raises counts.",
     R12AfterScan = "Who finds the record not whole after the scan gives up: it is too late to wait.",
@@ -51,7 +51,7 @@ rules! {
     R15SecondHeader = "It reads the header once more behind the metadata.",
     R16Floor = "A fence proves nothing where the floor is above the copy's position.",
     R16Reaches = "Nor where what it read ends below the header's stamp.",
-    R16Position = "A copy's position becomes the end of what was read, and not the last number when the reply is handled.",
+    R16Position = "A copy's position becomes the end of what was read, not the last number when the reply is handled.",
     R16PageFloor = "A page with the floor in it moves no position.",
     R17Position = "A fence's reply counts only for a copy whose position is not below the one asked from.",
     R17PagePosition = "So does a page's.",

@@ -1,5 +1,4 @@
-//! The fence, which answers what the copy lacks, and the page, which only brings the copy up. Both read the record
-//! beyond its position.
+//! The fence, which answers what the copy lacks, and the page, which brings it up. Both read the record beyond it.
 
 use super::Turn;
 use crate::instance::ABSENT;

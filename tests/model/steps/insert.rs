@@ -16,10 +16,8 @@ impl Turn<'_> {
             (Idle, _) if creation.inserts_left == 0 => {}
             (Idle, None) if self.is_joined() => self.execute(id),
             (Idle, Some((until, _))) if now <= until => {
-                self.step(["another", "begins to create", IDS[id]], |next| {
-                    next.creations[id] =
-                        Creation { stage: Acknowledged, begun: now, ..Creation::default() };
-                });
+                let begun = Creation { stage: Acknowledged, begun: now, ..Creation::default() };
+                self.step(["another", "begins with", IDS[id]], |next| next.creations[id] = begun);
             }
             (Executed, _) => self.acknowledge(id, creation),
             (Acknowledged, _) if now <= creation.begun + L => {
@@ -37,8 +35,8 @@ impl Turn<'_> {
         let (model, begun, creations) = (self.model, self.state.now, &self.state.creations);
         let incarnation = self.process().incarnation;
         let begin = |of: &mut Creation| {
-            *of =
-                Creation { stage: Executed, inserts_left: of.inserts_left - 1, begun, incarnation };
+            let inserts_left = of.inserts_left - 1;
+            *of = Creation { stage: Executed, inserts_left, begun, incarnation };
         };
         self.step([self.name(), "inserts", IDS[id]], |next| {
             next.insert(model, id, None);
@@ -67,9 +65,9 @@ impl Turn<'_> {
             let words = [self.name(), "is told in vain of its insert of", IDS[id]];
             return self.step(words, |next| next.creations[id].to(Idle));
         }
+        let acknowledged = Creation { stage: Acknowledged, begun, incarnation: 0, ..creation };
         self.step([self.name(), "is told in time of its insert of", IDS[id]], |next| {
-            next.creations[id] =
-                Creation { stage: Acknowledged, begun, incarnation: 0, ..creation };
+            next.creations[id] = acknowledged;
             let process = &mut next.processes[me];
             process.own.add(id);
             process.own_times[id] = now;

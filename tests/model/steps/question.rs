@@ -1,7 +1,7 @@
 //! The shape of whatever may say "absent", and of the load of a copy: what is asked for, the metadata, the header.
 //!
-//! The header must be of the filter that the question is about, live by the metadata too, in the joined incarnation; its
-//! stamp must reach the last number. Here are a check by id and the load of a copy; `fence.rs` has what reads the record.
+//! The header must be of the filter that the question is about, live by the metadata too, in the joined incarnation,
+//! and reach the last number. A check by id and the load of a copy are here; `fence.rs` has what reads the record.
 
 use super::{Turn, Words};
 use crate::instance::ABSENT;
@@ -44,6 +44,7 @@ impl Turn<'_> {
         Question { kind, of, ..Question::default() }
     }
 
+    /// Takes a step, after which the question is this one.
     pub(super) fn put(&mut self, question: Question, mut next: State, words: Words) {
         next.processes[self.me].questions[question.kind as usize] = Some(question);
         self.push(next, words);
