@@ -1,7 +1,7 @@
 //! The model of the protocol: two processes, one or two ids, one Redis that may lose or get back anything, and a search
 //! through every order in which their steps can happen.
 //!
-//! Each test run searches the quick instances, `MODEL=all` all, and `MODEL=name` those with this name, with traces.
+//! Each test run searches the quick instances, `MODEL=all` all, `MODEL=name` those so named, and shows their traces.
 
 mod instance;
 mod instances;

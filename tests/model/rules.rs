@@ -22,7 +22,7 @@ rules! {
     R1EachId = "Every id of a call has a number of its own.",
     R2FloorInRecord = "The floor is a member of the record: one read gives entries and floor.",
     R3Stamp = "Inserts and polls put a live filter out of use whose stamp is not the last number.",
-    R4Greatest = "Inserts and polls raise the floor where the record's greatest number is not the last one.",
+    R4Greatest = "Inserts raise the floor where the record's greatest number is not the last one.",
     R5Stamp = "Inserts raise the stamp of the building filter only from the number before, and a swap wants the last.",
     R5Pieces = "The building filter counts its uploaded pieces, and a swap wants them all.",
     R5MadeOnce = "Only a lease makes a building filter: a leader that finds none gives up.",
