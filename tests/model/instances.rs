@@ -1,51 +1,42 @@
-//! The instances. Those that hold come first; then each rule is left out where it matters, and what must happen does.
+//! The instances. Without a rule that matters there the promise is broken, and what must happen does.
 
-use crate::instance::Event::{self, *};
-use crate::instance::Fault::{self, *};
-use crate::instance::Step::{self, *};
-use crate::instance::{BASE, Expected, Instance};
+use crate::instance::{ABSENT, BASE, HOLDS, Instance};
 use crate::rules::Rule::{self, *};
+use crate::state::{Fault, Fault::*, Step, Step::*};
 
 /// Each way in which something may be lost; in which the promise holds one key may also be an old copy of itself.
-const LOSSES: &[Fault] =
-    &[Restart, Empty, FlushAll, BitsLost, RecentLost, MetaLost, ReplyLost, Death];
-const ANY: &[Fault] =
-    &[Restart, Empty, FlushAll, BitsLost, RecentLost, MetaLost, OldBits, OldRecent, OldMeta, Death];
+#[rustfmt::skip]
+const LOSSES: &[Fault] = &[Restart, Empty, FlushAll, BitsLost, RecentLost, MetaLost, ReplyLost, Death];
+#[rustfmt::skip]
+const ANY: &[Fault] = &[Restart, Empty, FlushAll, BitsLost, RecentLost, MetaLost, OldBits, OldRecent, OldMeta, Death];
+/// These befall one after another, each in an instance of its own as `FAULT`.
+#[rustfmt::skip]
+const EACH_FAULT: &[Fault] =
+    &[Restart, Empty, FlushAll, BitsLost, RecentLost, MetaLost, NextLost, OldBits, OldRecent, OldMeta, OldNext, Death];
+/// The leader keeps what it has built.
+const KEEPING: &[Step] = &[Lease, Recent, Scan, Upload, Swap, Keep];
 
 /// A name, a sentence, and what is other than in the one after `like`.
-macro_rules! hold {
+macro_rules! instances {
     ($($of:ident $name:literal $says:literal { $($field:ident: $value:expr),* } like $base:ident;)*) => {
         $(const $of: Instance = Instance { name: $name, says: $says, $($field: $value,)* ..$base };)*
-        const HOLD: &[Instance] = &[$($of),*];
+        const EACH: &[Instance] = &[$($of),*];
     };
 }
 
-hold! {
-    SHORT "short" "Both rebuild, and B keeps its own filter as a copy." { rebuilds: [1, 1], keeps_copy: true } like BASE;
+instances! {
+    SHORT "short" "Both rebuild, and B keeps its own filter as a copy." { rebuilds: [1, 1], order: KEEPING } like BASE;
     PLAIN "plain" "A lease may expire, and B may load a copy." { expiries: 1, loads: 1 } like SHORT;
     FENCE "fence" "Fences only." { checks: false } like SHORT;
     LOADED "loaded" "B loads a copy while A inserts." { has_copy: false, loads: 1 } like BASE;
     TWO "two" "A inserts x and B y; B rebuilds, loads a copy or keeps its own." { ids: 2, inserter: [0, 1], rebuilds: [0, 1] } like PLAIN;
     DROPS "drops" "Two ids, and the record drops any entry." { ids: 2, ticks: 1, drops_early: true, checks: false } like BASE;
     DROPS_REBUILD "drops, rebuild" "A rebuilds meanwhile." { rebuilds: [1, 0], drops_early: true } like BASE;
-    DROPS_ALL "drops, all" "B rebuilds and loads." { checks: true, rebuilds: [0, 1], keeps_copy: true, loads: 1, is_quick: false } like DROPS;
-    DEADLINE "deadline" "Transactions begin with the acknowledgement." { deadline: Some(1), ticks: 5, kept: 4, rebuilds: [1, 0] } like SHORT;
+    DROPS_ALL "drops, all" "B rebuilds and loads." { checks: true, rebuilds: [0, 1], order: KEEPING, loads: 1, is_quick: false } like DROPS;
+    DEADLINE "deadline" "Transactions begin with the acknowledgement." { deadline: 1, ticks: 5, kept: 4, rebuilds: [1, 0] } like SHORT;
     LEASES "leases" "A lease expires, and the building filter is lost." { expiries: 1, faults: &[NextLost] } like SHORT;
 
     FAULT "reply lost" "One fault, two inserts, a rebuild of A, a load." { faults: &[ReplyLost], rebuilds: [1, 0], loads: 1, inserts: 2 } like SHORT;
-    F1 "restart" "The same, and Redis restarts from an old copy." { faults: &[Restart] } like FAULT;
-    F2 "empty" "The same, and Redis restarts without data." { faults: &[Empty] } like FAULT;
-    F3 "FLUSHALL" "The same, and FLUSHALL." { faults: &[FlushAll] } like FAULT;
-    F4 "bits lost" "The same, and the live filter is lost." { faults: &[BitsLost] } like FAULT;
-    F5 "recent lost" "The same, and the record is lost." { faults: &[RecentLost] } like FAULT;
-    F6 "meta lost" "The same, and the metadata are lost." { faults: &[MetaLost] } like FAULT;
-    F7 "next lost" "The same, and the building filter is lost." { faults: &[NextLost] } like FAULT;
-    F8 "old bits" "The same, and the live filter is an old copy." { faults: &[OldBits] } like FAULT;
-    F9 "old recent" "The same, and the record is an old copy." { faults: &[OldRecent] } like FAULT;
-    F10 "old meta" "The same, and the metadata are an old copy." { faults: &[OldMeta] } like FAULT;
-    F11 "old next" "The same, and the building filter is an old copy." { faults: &[OldNext] } like FAULT;
-    F12 "death" "The same, and A ends." { faults: &[Death] } like FAULT;
-
     PAIR "pair" "Any one fault, two ids, no rebuild." { faults: ANY, ids: 2, ticks: 0 } like BASE;
     PAIR_REBUILD "pair, rebuild" "A rebuilds meanwhile." { rebuilds: [1, 0], is_quick: false } like PAIR;
     BOTH "both" "Any one fault; both rebuild, B loads." { faults: ANY, ticks: 0, expiries: 0, is_quick: false } like PLAIN;
@@ -56,7 +47,7 @@ hold! {
     LATE "late" "Redis loses data while inserts are under way, and A rebuilds." { faults: &[Restart, Empty, FlushAll, MetaLost] } like BY_ID;
 
     LOST "lost" "Any one loss, or the end of A; B rebuilds." { faults: LOSSES, rebuilds: [0, 1] } like BY_ID;
-    LOST_FENCE "lost, fence" "B fences, too, and keeps its own filter as a copy." { fences: true, keeps_copy: true } like LOST;
+    LOST_FENCE "lost, fence" "B fences, too, and keeps its own filter as a copy." { fences: true, order: KEEPING } like LOST;
     LOST_OWN "lost, own" "It is B that inserts, and A that rebuilds." { inserter: [1, 1], rebuilds: [1, 0] } like LOST;
     LOST_LIST "lost, list" "The list of own inserts is full at any time." { forgets_early: true } like LOST;
     LOST_RECORD "lost record" "The record is lost while B rebuilds; two ids." { ids: 2, faults: &[RecentLost] } like LOST;
@@ -69,100 +60,65 @@ hold! {
     PAGES "pages" "Calls of two ids, and one member of the record a read." { ids: 2, has_calls_of_two: true, pages: 2, page: 1, ticks: 1 } like BASE;
     PAGES_DROP "pages, drops" "The record drops any entry." { drops_early: true } like PAGES;
     PAGES_FAULT "pages, fault" "Any one fault." { faults: ANY, ticks: 0 } like PAGES;
-    PAGES_SWAP "pages, swap" "B loads a copy or keeps its own." { rebuilds: [0, 1], keeps_copy: true, loads: 1, pages: 1, checks: false, is_quick: false } like PAGES;
+    PAGES_SWAP "pages, swap" "B loads a copy or keeps its own." { rebuilds: [0, 1], order: KEEPING, loads: 1, pages: 1, checks: false, is_quick: false } like PAGES;
 
     NULLS "nulls" "A handler finds no row, and a null is stored." { nulls: 1, fences: false, checks: false, ticks: 5, inserts: 2 } like BASE;
     NULLS_DROP "nulls, drops" "The record drops any entry." { drops_early: true } like NULLS;
     NULLS_FAULT "nulls, fault" "Any one fault, and A rebuilds." { faults: ANY, ticks: 3, rebuilds: [1, 0] } like NULLS;
-    SETTLES "settles" "Another process creates x until a moment; settling lasts for L longer." { is_cold: true, settling: Some((1, 2)), rebuilds: [1, 2], ticks: 5 } like SHORT;
+    SETTLES "settles" "Another process creates x until a moment; settling lasts for L longer." { settling: Some((1, 2)), rebuilds: [1, 2], ticks: 5 } like SHORT;
     SETTLES_FAULT "settles, fault" "Any one loss." { settling: Some((0, 1)), rebuilds: [0, 2], ticks: 3, fences: false, faults: LOSSES } like SETTLES;
 
-    KNOWN "known" "As plain; the header is known." { is_header_known: true } like PLAIN;
-    KNOWN_PAIR "known, pair" "Any one fault; the header is known." { is_header_known: true } like PAIR;
-    KNOWN_BY_ID "known, by id" "As by id; the header is known." { is_header_known: true } like BY_ID;
-    KNOWN_LOST "known, lost" "As lost, fence; the header is known." { is_header_known: true } like LOST_FENCE;
-    KNOWN_PAGES "known, pages" "As pages, drops; the header is known." { is_header_known: true } like PAGES_DROP;
-    KNOWN_TWO "known, two" "As two; the header is known." { is_header_known: true, is_quick: false } like TWO;
-    KNOWN_BOTH "known, both" "As both; the header is known." { is_header_known: true } like BOTH;
-    KNOWN_TWICE "known, lost twice" "As lost twice; the header is known." { is_header_known: true } like LOST_TWICE;
+    SCAN_FIRST "scan before the lease" "R11: another order of a rebuild." { order: &[Scan, Lease, Recent, Upload, Swap], rebuilds: [1, 1], ticks: 3, expected: ABSENT } like BASE;
+    NO_RECORD "no read of the record" "R11: a step is left out." { order: &[Lease, Scan, Upload, Swap] } like SCAN_FIRST;
+    RECORD_FIRST "record before the lease" "R11: another order." { order: &[Recent, Lease, Scan, Upload, Swap] } like SCAN_FIRST;
+    RECORD_LAST "record after the scan" "R11: it gives up at times." { order: &[Lease, Scan, Recent, Upload, Swap], drops_early: true, expected: HOLDS } like SCAN_FIRST;
+    OUTGROWN "allocated twice" "R5: two filters under one lease." { order: &[Lease, Recent, Scan, Outgrown, Upload, Swap] } like SCAN_FIRST;
+    OUTGROWN_AGAIN "allocated twice, scanned again" "R5: the same." { order: &[Lease, Recent, Scan, Outgrown, Scan, Upload, Swap] } like SCAN_FIRST;
+
+    TOO_SHORT "too short" "Settling lasts only until the other process stops." { settling: Some((1, 1)), expected: ABSENT } like SETTLES;
+    ALL_OLD "all old" "Beyond the promise: all keys are old copies." { faults: &[OldAll], expected: ABSENT } like FAULT;
+    TWO_OLD "two old" "Beyond the promise: so are those that a check compares." { faults: &[OldBits, OldMeta], fault_count: 2, expected: ABSENT } like BY_ID;
 }
 
 /// Each rule left out. Where several rules catch one thing, the promise breaks only without all of them.
+#[rustfmt::skip]
 const BROKEN: &[(Instance, &[&[Rule]])] = &[
-    (FLUSHED, &[&[R1Clock, R15Metadata, R15SecondHeader]]),
-    (PAIR, &[&[R3Stamp], &[R4Greatest], &[R16Reaches]]),
-    (DROPS, &[&[R2FloorInRecord], &[R16Floor], &[R16Position]]),
-    (DROPS_REBUILD, &[&[R12Floor]]),
-    (LEASES, &[&[R5MadeOnce], &[R5LeaseWithNext]]),
-    (BY_ID, &[&[R5Stamp], &[R5Pieces]]),
+    (PAGES, &[&[R1EachId]]), (FLUSHED, &[&[R1Clock, R15Metadata, R15SecondHeader]]), (DROPS, &[&[R2FloorInRecord]]),
+    (PAIR, &[&[R3Stamp], &[R4Greatest]]),
+    (BY_ID, &[&[R5Stamp], &[R5Pieces]]), (LEASES, &[&[R5MadeOnce], &[R5LeaseWithNext]]),
+    (LATE, &[&[R6Incarnation]]), (DEADLINE, &[&[R7Deadline]]), (LOST, &[&[R8Disproved, R3Stamp]]),
+    (LOST, &[&[R9Repeated]]), (LOST_LIST, &[&[R9Vouched]]), (OLD_DUMP, &[&[R9Kept, R10BeforeScan]]),
+    (LOST, &[&[R10Wait]]), (LOST_TWICE, &[&[R10BeforeScan]]), (SHORT, &[&[R11Both, R5Stamp]]),
+    (DROPS_REBUILD, &[&[R12Floor]]), (LOST_RECORD, &[&[R12Greatest], &[R12Raised]]), (RECORD_LAST, &[&[R12AfterScan]]),
+    (OLD_TOKEN, &[&[R13Nonce]]), (OLD_DUMP, &[&[R13Incarnation, R5Stamp]]),
+    (SHORT, &[&[R14NotUpload], &[R14NotSwap]]), (LOST_FENCE, &[&[R14OnlyWhole]]),
     (BY_ID, &[&[R15Metadata], &[R15Between], &[R15Live], &[R15SecondHeader]]),
-    (LATE, &[&[R6Incarnation]]),
-    (DEADLINE, &[&[R7Deadline]]),
-    (LOST, &[&[R8Disproved, R3Stamp], &[R9Repeated], &[R10Wait]]),
-    (LOST_TWICE, &[&[R10BeforeScan]]),
-    (LOST_LIST, &[&[R9Vouched]]),
-    (LOST_OWN, &[&[R20Repeated, R10Wait]]),
-    (LOST_RECORD, &[&[R12Greatest], &[R12Raised]]),
-    (LOST_FENCE, &[&[R14OnlyWhole]]),
-    (OLD_DUMP, &[&[R9Kept, R10BeforeScan], &[R13Incarnation, R5Stamp]]),
-    (OLD_TOKEN, &[&[R13Nonce]]),
-    (SHORT, &[&[R11Both, R5Stamp], &[R14NotUpload], &[R14NotSwap]]),
-    (TWO, &[&[R17Position]]),
-    (FENCE, &[&[R17NotJoined]]),
+    (DROPS, &[&[R16Floor], &[R16Position]]), (PAIR, &[&[R16Reaches]]), (PAGES_DROP, &[&[R16PageFloor]]),
+    (TWO, &[&[R17Position]]), (PAGES_SWAP, &[&[R17PagePosition]]), (FENCE, &[&[R17NotJoined]]),
     (LOADED, &[&[R18FirstHeader]]),
-    (PAGES, &[&[R1EachId]]),
-    (PAGES_DROP, &[&[R16PageFloor]]),
-    (PAGES_SWAP, &[&[R17PagePosition]]),
     (NULLS, &[&[R19Recent], &[R19InTime], &[R19Deleted]]),
-    (NULLS_DROP, &[&[R19Floor]]),
-    (NULLS_FAULT, &[&[R19Greatest]]),
-    (SETTLES, &[&[R20Lease], &[R20StrictlyLater], &[R20Rebuild]]),
+    (NULLS_DROP, &[&[R19Floor]]), (NULLS_FAULT, &[&[R19Greatest]]),
+    (LOST_OWN, &[&[R20Repeated, R10Wait]]), (SETTLES, &[&[R20Lease], &[R20StrictlyLater], &[R20Rebuild]]),
 ];
 
-/// What must happen.
-const REACHED: &[(Instance, Event)] = &[
-    (TWO, FenceRefuses),
-    (KNOWN_TWO, FenceRefuses),
-    (PAGES, PageMoves),
-    (LOADED, CopyLoaded),
-    (NULLS, NullStored),
-    (LOST, SwapAfterLoss),
-    (PLAIN, SwapWithoutLease),
-    (LEASES, NextGone),
-    (SETTLES, SettlingEnds),
-];
-
-/// R11: the other orders of a rebuild. R5: the filter is allocated twice under one lease.
-const ORDERS: &[(&str, &[Step])] = &[
-    ("scan before the lease", &[ScanX, Lease, Recent, Upload, Swap]),
-    ("no read of the record", &[Lease, ScanX, Upload, Swap]),
-    ("record before the lease", &[Recent, Lease, ScanX, Upload, Swap]),
-    ("allocated twice", &[Lease, Recent, ScanX, Outgrown, Upload, Swap]),
-    ("allocated twice, scanned again", &[Lease, Recent, ScanX, Outgrown, ScanX, Upload, Swap]),
+/// What must happen, so that what holds is not about nothing.
+#[rustfmt::skip]
+const REACHED: &[(Instance, &str)] = &[
+    (TWO, "refuses"), (PAGES, "moves the copy"), (LOADED, "gives B another copy"), (NULLS, "stores a null for"),
+    (LOST, "swaps after a loss"), (PLAIN, "swaps without its lease"), (LEASES, "its filter is gone"),
+    (SETTLES, "swaps, and settling ends"),
 ];
 
 /// All of them.
 pub(crate) fn instances() -> Vec<Instance> {
-    let mut all = HOLD.to_vec();
-    let (is_quick, expected) = (true, Expected::Broken);
+    let quick = |of: &Instance| Instance { is_quick: true, expected: ABSENT, ..*of };
+    let mut all = EACH.to_vec();
+    for faults in EACH_FAULT.chunks(1) {
+        all.push(Instance { name: faults[0].into(), faults, ..FAULT });
+    }
     for (of, each) in BROKEN {
-        all.extend(each.iter().map(|without| Instance { is_quick, expected, without, ..*of }));
+        all.extend(each.iter().map(|without| Instance { without, ..quick(of) }));
     }
-    for (of, event) in REACHED {
-        all.push(Instance { is_quick, expected: Expected::Reached(*event), ..*of });
-    }
-    let says = "The steps of a rebuild in another order.";
-    let other = Instance { says, rebuilds: [1, 1], expected, ticks: 3, ..BASE };
-    all.extend(ORDERS.iter().map(|(name, order)| Instance { name, order, ..other }));
-    let order = &[Lease, ScanX, Recent, Upload, Swap];
-    let last = Instance { name: "record after the scan", order, drops_early: true, ..other };
-    all.push(Instance { expected: Expected::Holds, ..last });
-    all.push(Instance { without: &[R12AfterScan], ..last });
-    let says = "Settling lasts only until the other process stops.";
-    all.push(Instance { name: "too short", says, settling: Some((1, 1)), expected, ..SETTLES });
-    let says = "Beyond the promise: all keys are old copies, or those that a check compares.";
-    all.push(Instance { name: "all old", says, faults: &[OldAll], expected, ..FAULT });
-    let faults = &[OldBits, OldMeta];
-    all.push(Instance { name: "two old", says, faults, fault_count: 2, expected, ..BY_ID });
+    all.extend(REACHED.iter().map(|(of, expected)| Instance { expected, ..quick(of) }));
     all
 }

@@ -1,135 +1,113 @@
 //! What Redis executes as one: the scripts of an insert and of a join, and how the record drops what is old.
 
-use crate::instance::Model;
-use crate::rules::Rule;
-use crate::state::{Process, Redis, State};
+use crate::instance::Instance;
+use crate::rules::Rule::*;
+use crate::state::{Filter, Redis, State};
 
 impl Redis {
-    /// A building filter under no lease of its own goes live no more.
-    pub(crate) fn has_dead_next(&self) -> bool {
-        self.next.is_some_and(|next| next.nonce != self.lease)
-    }
-
-    pub(crate) fn unlink_dead_next(&mut self) {
-        if self.has_dead_next() {
-            self.next = None;
-        }
-    }
-
-    /// Whether the live filter has another stamp than the last number.
-    pub(crate) fn is_stamp_odd(&self) -> bool {
-        self.bits.is_some_and(|bits| !bits.is_disproved && bits.stamp != self.meta.last)
-    }
-
-    pub(crate) fn disprove(&mut self) {
+    /// Puts a live filter out of use whose stamp is not the last number.
+    fn compare_stamp(&mut self, model: &Instance) {
         if let Some(bits) = &mut self.bits {
-            bits.is_disproved = true;
+            bits.is_disproved |= model.has(R3Stamp) && bits.stamp != self.meta.last;
         }
     }
-}
 
-/// The script of an insert, for one id. Only a call that numbers its ids alike has a number already.
-pub(crate) fn insert(model: &Model, state: &mut State, id: usize, number: Option<u8>) {
-    let redis = &mut state.redis;
-    if model.has(Rule::R3Stamp) && redis.is_stamp_odd() {
-        redis.disprove();
-    }
-    let before = redis.meta.last;
-    redis.unlink_dead_next();
-    if model.has(Rule::R4Greatest) && redis.recent.greatest() != before {
-        let floor = redis.recent.greatest().max(before);
-        redis.recent.raise_floor(floor, state.now, model.has(Rule::R12Raised));
-        redis.meta.last = floor;
-    }
-    let clock = if model.has(Rule::R1Clock) { state.clock } else { 0 };
-    let last = number.unwrap_or(redis.meta.last.max(clock) + 1);
-    state.clock = state.clock.max(last);
-    redis.meta.last = last;
-    (redis.recent.numbers[id], redis.recent.times[id]) = (last, state.now);
-    if let Some(bits) = redis.bits.as_mut().filter(|bits| !bits.is_disproved) {
-        bits.ids.add(id);
-        bits.stamp = last;
-    }
-    if let Some(next) = &mut redis.next
-        && model.has(Rule::R11Both)
-        && (!model.has(Rule::R5Stamp) || next.stamp == before)
-    {
-        next.ids.add(id);
-        next.stamp = last;
-    }
-    if model.has(Rule::R19Deleted) {
-        redis.nulls.remove(id);
+    /// A building filter under no lease of its own goes live no more.
+    fn unlink_dead_next(&mut self) {
+        self.next = self.next.filter(|next| next.nonce == self.lease);
     }
 }
 
-/// The script of a join, which each poll repeats.
-pub(crate) fn join(model: &Model, state: &mut State, me: usize) {
-    let (now, run) = (state.now, state.run);
-    let redis = &mut state.redis;
-    redis.unlink_dead_next();
-    let is_new = redis.meta.incarnation == 0;
-    if is_new || redis.meta.run != run {
-        state.incarnations += 1;
-        (redis.meta.incarnation, redis.meta.run) = (state.incarnations, run);
-        let of_bits = redis.bits.filter(|_| is_new).unwrap_or_default();
-        let known = redis.meta.last.max(redis.recent.greatest()).max(of_bits.stamp) + 1;
-        let is_ahead = known > state.clock || !model.has(Rule::R1Clock);
-        redis.meta.last = if is_ahead { known } else { state.clock + 1 };
-        redis.meta.epoch = redis.meta.epoch.max(of_bits.token);
-        // What came before is repeated.
-        redis.recent.raise_floor(redis.meta.last, now, false);
-        state.clock = state.clock.max(redis.meta.last);
-        if model.has(Rule::R8Disproved) {
-            redis.disprove();
+/// The number after another.
+fn following(model: &Instance, before: u8, clock: &mut u8) -> u8 {
+    let number = if model.has(R1Clock) { before.max(*clock) + 1 } else { before + 1 };
+    *clock = number.max(*clock);
+    number
+}
+
+impl State {
+    /// The script of an insert, for one id. Only a call that numbers its ids alike has a number already.
+    pub(crate) fn insert(&mut self, model: &Instance, id: usize, number: Option<u8>) {
+        let redis = &mut self.redis;
+        redis.compare_stamp(model);
+        redis.unlink_dead_next();
+        let before = redis.meta.last;
+        let greatest = redis.recent.greatest();
+        let known = if model.has(R4Greatest) { greatest.max(before) } else { before };
+        if model.has(R4Greatest) && greatest != before {
+            redis.recent.raise_floor(known, self.now, model.has(R12Raised));
+        }
+        let last = number.unwrap_or_else(|| following(model, known, &mut self.clock));
+        redis.meta.last = last;
+        redis.recent.numbers[id] = last;
+        redis.recent.times[id] = self.now;
+        let live = redis.bits.iter_mut().filter(|bits| !bits.is_disproved);
+        let is_raised = |next: &Filter| next.stamp == before || !model.has(R5Stamp);
+        let next = redis.next.iter_mut().filter(|next| model.has(R11Both) && is_raised(next));
+        for filter in live.chain(next) {
+            filter.ids.add(id);
+            filter.stamp = last;
+        }
+        if model.has(R19Deleted) {
+            redis.nulls.remove(id);
         }
     }
-    if model.has(Rule::R3Stamp) && redis.is_stamp_odd() {
-        redis.disprove();
-    }
-    if model.has(Rule::R4Greatest) && redis.recent.greatest() != redis.meta.last {
-        redis.meta.last = redis.meta.last.max(redis.recent.greatest());
-        redis.recent.raise_floor(redis.meta.last, now, model.has(Rule::R12Raised));
-        if redis.is_stamp_odd() {
-            redis.disprove();
+
+    /// The script of a join, which each poll repeats.
+    pub(crate) fn join(&mut self, model: &Instance, me: usize) {
+        let is_new = self.redis.meta.incarnation == 0;
+        if is_new || self.redis.meta.run != self.run {
+            self.begin_incarnation(model, is_new);
+        }
+        let redis = &mut self.redis;
+        redis.compare_stamp(model);
+        redis.unlink_dead_next();
+        let process = &mut self.processes[me];
+        process.is_connected = true;
+        if model.settling.is_some() {
+            redis.meta.is_settled |= process.knows_settled;
+            process.knows_settled = redis.meta.is_settled;
+        }
+        if process.incarnation == redis.meta.incarnation {
+            return;
+        }
+        // It says what it cannot repeat, and notes what it has to.
+        process.incarnation = redis.meta.incarnation;
+        if model.has(R9Vouched) && process.forgotten > 0 {
+            let until = process.forgotten + model.window();
+            redis.meta.unvouched = redis.meta.unvouched.max(until);
+        }
+        if model.has(R9Repeated) {
+            process.repeats = process.own;
         }
     }
-    let process = &mut state.processes[me];
-    if model.of.settling.is_some() {
-        redis.meta.is_settled |= process.knows_settled;
-        process.knows_settled = redis.meta.is_settled;
-    }
-    (process.is_connected, process.run) = (true, run);
-    if process.incarnation != redis.meta.incarnation {
-        enter(model, redis, process);
-    }
-}
 
-/// A process meets another incarnation: it says what it cannot repeat, and notes what it has to.
-fn enter(model: &Model, redis: &mut Redis, process: &mut Process) {
-    if model.has(Rule::R9Vouched) && process.forgotten > 0 {
-        let until = process.forgotten + model.window();
-        redis.meta.unvouched = redis.meta.unvouched.max(until);
+    fn begin_incarnation(&mut self, model: &Instance, is_new: bool) {
+        let Redis { meta, recent, bits, .. } = &mut self.redis;
+        let of_bits = bits.filter(|_| is_new).unwrap_or_default();
+        let known = meta.last.max(recent.greatest()).max(of_bits.stamp);
+        self.incarnations += 1;
+        meta.incarnation = self.incarnations;
+        meta.run = self.run;
+        meta.last = following(model, known, &mut self.clock);
+        meta.epoch = meta.epoch.max(of_bits.token);
+        // What came before is repeated, so this floor does not count.
+        recent.raise_floor(meta.last, self.now, false);
+        if let Some(bits) = bits {
+            bits.is_disproved |= model.has(R8Disproved);
+        }
     }
-    process.incarnation = redis.meta.incarnation;
-    if model.has(Rule::R9Repeated) {
-        process.repeats = process.own;
-    }
-}
 
-/// Whether the record may drop its oldest entry, and which that is.
-pub(crate) fn droppable(model: &Model, state: &State) -> Option<usize> {
-    let recent = &state.redis.recent;
-    let there = (0..model.of.ids).filter(|id| recent.numbers[*id] > 0);
-    let oldest = there.min_by_key(|id| recent.numbers[*id])?;
-    let is_old = state.now > recent.times[oldest] + model.of.kept;
-    (is_old || model.of.drops_early).then_some(oldest)
-}
-
-/// The record drops an entry; its floor rises, unless it is above already.
-pub(crate) fn drop_entry(state: &mut State, id: usize) {
-    let recent = &mut state.redis.recent;
-    if recent.numbers[id] > recent.floor {
-        recent.raise_floor(recent.numbers[id], recent.times[id], true);
+    /// The record drops its oldest entry, if it may, and its floor rises, unless it is above already. Returns which.
+    pub(crate) fn drop_oldest(&mut self, model: &Instance) -> Option<usize> {
+        let recent = &mut self.redis.recent;
+        let there = (0..model.ids).filter(|id| recent.numbers[*id] > 0);
+        let oldest = there.min_by_key(|id| recent.numbers[*id])?;
+        let (number, time) = (recent.numbers[oldest], recent.times[oldest]);
+        if number > recent.floor {
+            recent.raise_floor(number, time, true);
+        }
+        (recent.numbers[oldest], recent.times[oldest]) = (0, 0);
+        (self.now > time + model.kept || model.drops_early).then_some(oldest)
     }
-    (recent.numbers[id], recent.times[id]) = (0, 0);
 }

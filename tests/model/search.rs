@@ -1,84 +1,57 @@
 //! The search: all states, those of few steps first, so that the first trace that is found is a shortest one.
 
 use std::collections::HashSet;
-use std::hash::{BuildHasherDefault, Hash, Hasher};
-use std::time::{Duration, Instant};
+use std::hash::{DefaultHasher, Hash, Hasher};
 
-use crate::instance::{Event, Expected, Instance, Model};
+use crate::instance::{ABSENT, HOLDS, Instance};
 use crate::state::State;
-use crate::steps::{self, Steps};
+use crate::steps::{Steps, list};
 
-#[derive(Debug)]
-pub(crate) struct Found {
-    /// `None` where there are more states than the instance allows.
-    pub(crate) verdict: Option<Expected>,
-    pub(crate) states: usize,
-    pub(crate) took: Duration,
-    /// The steps to what breaks the promise, or to what was to be reached.
-    pub(crate) trace: Vec<String>,
-}
+/// Beyond so many states the search gives up.
+const LIMIT: usize = 40_000_000;
 
-/// A state that was seen: where it came from, and by which of the steps there.
-#[derive(Debug, Clone, Copy)]
-struct Seen {
-    parent: u32,
-    step: u16,
-}
-
-/// Searches an instance.
-pub(crate) fn search(instance: Instance) -> Found {
-    let begun = Instant::now();
-    let model = Model::new(instance);
-    let mut seen = HashSet::<u64, BuildHasherDefault<Fingerprint>>::default();
-    let mut parents = Vec::new();
-    let mut steps = Steps::default();
-    seen.insert(fingerprint(&model.first()));
-    parents.push(Seen { parent: 0, step: 0 });
+/// Searches an instance. Returns how it ends, how many states that took, and the steps to that end.
+pub(crate) fn search(model: &Instance) -> (&'static str, usize, Vec<String>) {
+    let mut seen = HashSet::from([fingerprint(&model.first())]);
+    // The place of the state from which each came, and by which of the steps there.
+    let mut origins = vec![(0, 0)];
     let mut level = vec![model.first()];
-    let (mut begin, mut further) = (0, Vec::new());
-    let mut end = (Some(Expected::Holds), Vec::new());
-    'search: while !level.is_empty() {
-        let level_end = parents.len();
+    let mut begin = 0;
+    let mut steps = Steps::new();
+    while !level.is_empty() && origins.len() < LIMIT {
+        let end = origins.len();
+        let mut further = Vec::new();
         for (parent, state) in (begin as u32..).zip(&level) {
-            steps::list(&model, state, &mut steps);
-            for (step, (next, event, _)) in (0..).zip(&steps.0) {
-                let found = match event {
-                    Some(Event::FalseAbsence) => Some(Expected::Broken),
-                    event => event.map(Expected::Reached).filter(|of| *of == instance.expected),
-                };
-                if found.is_some() {
-                    end = (found, trace(&model, &parents, Seen { parent, step }));
-                    break 'search;
+            list(model, state, &mut steps);
+            for (step, (next, words)) in (0..).zip(&steps) {
+                let is_end = |word: &&&str| **word == ABSENT || **word == model.expected;
+                if let Some(word) = words.iter().find(is_end) {
+                    return (word, origins.len(), trace(model, &origins, (parent, step)));
                 }
                 if seen.insert(fingerprint(next)) {
-                    parents.push(Seen { parent, step });
+                    origins.push((parent, step));
                     further.push(*next);
                 }
             }
-            if parents.len() > instance.limit {
-                end.0 = None;
-                break 'search;
-            }
         }
-        begin = level_end;
-        std::mem::swap(&mut level, &mut further);
-        further.clear();
+        begin = end;
+        level = further;
     }
-    let (verdict, trace) = end;
-    Found { verdict, states: parents.len(), took: begun.elapsed(), trace }
+    let end = if level.is_empty() { HOLDS } else { "has too many states" };
+    (end, origins.len(), Vec::new())
 }
 
 /// Walks from the first state to this step, and says what happens.
-fn trace(model: &Model, parents: &[Seen], last: Seen) -> Vec<String> {
+fn trace(model: &Instance, origins: &[(u32, u16)], last: (u32, u16)) -> Vec<String> {
     let mut path = vec![last];
-    while let Some(Seen { parent: parent @ 1.., .. }) = path.last().copied() {
-        path.push(parents[parent as usize]);
+    while let Some((parent @ 1.., _)) = path.last() {
+        path.push(origins[*parent as usize]);
     }
-    let (mut state, mut steps, mut said) = (model.first(), Steps::default(), Vec::new());
-    for Seen { step, .. } in path.into_iter().rev() {
-        steps::list(model, &state, &mut steps);
-        let (next, _, words) = steps.0[usize::from(step)];
-        let facts = if next.redis == state.redis { String::new() } else { next.facts() };
+    let (mut state, mut steps, mut said) = (model.first(), Steps::new(), Vec::new());
+    for (_, step) in path.into_iter().rev() {
+        list(model, &state, &mut steps);
+        let (next, words) = steps[usize::from(step)];
+        let facts = if next.redis == state.redis { String::new() } else { next.redis.facts() };
         said.push(format!("{:<58} {facts}", words.join(" ").trim()));
         state = next;
     }
@@ -86,53 +59,22 @@ fn trace(model: &Model, parents: &[Seen], last: Seen) -> Vec<String> {
 }
 
 fn fingerprint(state: &State) -> u64 {
-    let mut hasher = Fingerprint::default();
-    state.hash(&mut hasher);
-    hasher.finish()
+    let mut bytes = Bytes(Vec::with_capacity(512));
+    state.hash(&mut bytes);
+    bytes.finish()
 }
 
-/// Three times as fast as the standard one, as each field is a byte. It takes them in by eights.
-#[derive(Default)]
-struct Fingerprint {
-    mixed: u64,
-    open: u64,
-    bytes: u32,
-}
+/// Takes nearly half the time of hashing each field by itself, as each is but a byte.
+struct Bytes(Vec<u8>);
 
-impl Hasher for Fingerprint {
-    #[inline]
-    fn write_u8(&mut self, byte: u8) {
-        self.open = self.open << 8 | u64::from(byte);
-        self.bytes += 1;
-        if self.bytes.is_multiple_of(8) {
-            self.write_u64(self.open);
-        }
-    }
-
-    #[inline]
-    fn write_u64(&mut self, word: u64) {
-        self.mixed ^= word.wrapping_mul(0xff51_afd7_ed55_8ccd);
-        self.mixed = self.mixed.rotate_left(29).wrapping_mul(0xc4ce_b9fe_1a85_ec53);
-    }
-
-    #[inline]
+impl Hasher for Bytes {
     fn write(&mut self, bytes: &[u8]) {
-        bytes.iter().for_each(|byte| self.write_u8(*byte));
+        self.0.extend_from_slice(bytes);
     }
-
-    /// The variant of an enum.
-    #[inline]
-    fn write_isize(&mut self, variant: isize) {
-        self.write_u8(variant as u8);
-    }
-
-    /// The length of an array, which is always the same.
-    #[inline]
-    fn write_usize(&mut self, _: usize) {}
 
     fn finish(&self) -> u64 {
-        let mixed = self.mixed ^ self.open.wrapping_mul(0xd6e8_feb8_6659_fd93);
-        let mixed = (mixed ^ mixed >> 32).wrapping_mul(0xff51_afd7_ed55_8ccd);
-        mixed ^ mixed >> 29
+        let mut hasher = DefaultHasher::new();
+        hasher.write(&self.0);
+        hasher.finish()
     }
 }

@@ -1,85 +1,66 @@
 //! What befalls Redis and processes from outside.
 
-use super::Steps;
-use crate::instance::{Fault, Model};
-use crate::state::{Meta, Process, Recent, Redis, Stage, State};
+use super::Turn;
+use crate::instance::Instance;
+use crate::state::Fault::{self, *};
+use crate::state::{Creation, Meta, Process, Recent, Redis, Stage, State};
 
-/// Old copies are made, and faults happen, while there are any left.
-pub(super) fn befall(model: &Model, state: &State, steps: &mut Steps) {
-    use Fault::{OldAll, OldBits, OldMeta, OldNext, OldRecent, Restart};
-    if state.faults_left == 0 {
-        return;
-    }
-    let needs_old = [OldAll, OldBits, OldMeta, OldNext, OldRecent, Restart];
-    if state.old_left > 0 && model.of.faults.iter().any(|fault| needs_old.contains(fault)) {
-        let old_left = state.old_left - 1;
-        let next = State { old: Some(state.redis), old_left, ..*state };
-        steps.step(next, ["an old copy", "is made of what Redis holds", ""]);
-    }
-    for fault in model.of.faults {
-        if let Some(mut next) = fault.happens(model, state) {
-            next.fault_happened();
-            steps.step(next, ["FAULT:", fault.says(), ""]);
+impl Turn<'_> {
+    /// An old copy is made, and faults happen, while there are any left.
+    pub(super) fn befall(&mut self) {
+        let state = self.state;
+        let faults = if state.faults_left == 0 { &[] } else { self.model.faults };
+        let needs_old = |fault: &Fault| {
+            matches!(fault, Restart | OldAll | OldBits | OldRecent | OldMeta | OldNext)
+        };
+        if state.old.is_none() && faults.iter().any(needs_old) {
+            let words = ["an old copy", "is made of what Redis holds", ""];
+            self.step(words, |next| next.old = Some(state.redis));
         }
-    }
-}
-
-impl State {
-    /// The last fault makes an old copy useless.
-    pub(super) fn fault_happened(&mut self) {
-        self.faults_left -= 1;
-        if self.faults_left == 0 {
-            (self.old, self.old_left) = (None, 0);
-        }
-    }
-
-    /// Redis is another process, with these data.
-    fn restart(&mut self, redis: Redis) {
-        self.redis = redis;
-        self.runs += 1;
-        self.run = self.runs;
-        self.processes.iter_mut().for_each(|process| process.is_connected = false);
-    }
-
-    fn die(&mut self, model: &Model) {
-        self.processes[0] = Process::default();
-        for id in (0..model.of.ids).filter(|id| model.of.inserter[*id] == 0) {
-            let creation = &mut self.creations[id];
-            if !matches!(creation.stage, Stage::Committed | Stage::Over) {
-                creation.inserts_left = 0;
-                creation.to(Stage::Over);
+        for fault in faults {
+            if let Some(mut next) = fault.happens(self.model, state) {
+                next.faults_left -= 1;
+                // The last fault makes an old copy useless.
+                next.old = next.old.filter(|_| next.faults_left > 0);
+                self.push(next, ["FAULT:", (*fault).into(), ""]);
             }
         }
     }
 }
 
 impl Fault {
-    /// The state after it, if it can happen.
-    fn happens(self, model: &Model, state: &State) -> Option<State> {
+    /// The state after it, if it changes anything.
+    fn happens(self, model: &Instance, state: &State) -> Option<State> {
         let mut next = *state;
         let redis = &mut next.redis;
-        let is_possible = match self {
-            Self::BitsLost => redis.bits.take().is_some(),
-            Self::NextLost => redis.next.take().is_some(),
-            Self::MetaLost => std::mem::take(&mut redis.meta) != Meta::default(),
-            Self::Death => state.processes.iter().all(|process| process.is_alive),
-            // It befalls an insert.
-            Self::ReplyLost => false,
-            _ => true,
-        };
         match self {
-            Self::Restart => next.restart(state.old?),
-            Self::Empty => next.restart(Redis::default()),
-            Self::FlushAll => *redis = Redis::default(),
-            Self::OldAll => *redis = state.old?,
-            Self::OldBits => redis.bits = state.old?.bits,
-            Self::OldRecent => redis.recent = state.old?.recent,
-            Self::OldMeta => redis.meta = state.old?.meta,
-            Self::OldNext => redis.next = state.old?.next,
-            Self::RecentLost => redis.recent = Recent::default(),
-            Self::Death => next.die(model),
-            Self::BitsLost | Self::NextLost | Self::MetaLost | Self::ReplyLost => {}
+            Restart | Empty => {
+                *redis = if self == Empty { Redis::default() } else { state.old? };
+                next.run += 1;
+                next.processes.iter_mut().for_each(|process| process.is_connected = false);
+            }
+            FlushAll => *redis = Redis::default(),
+            OldAll => *redis = state.old?,
+            OldBits => redis.bits = state.old?.bits,
+            OldRecent => redis.recent = state.old?.recent,
+            OldMeta => redis.meta = state.old?.meta,
+            OldNext => redis.next = state.old?.next,
+            BitsLost => redis.bits = None,
+            RecentLost => redis.recent = Recent::default(),
+            MetaLost => redis.meta = Meta::default(),
+            NextLost => redis.next = None,
+            ReplyLost => {
+                let is_executed = |one: &&mut Creation| one.stage == Stage::Executed;
+                next.creations.iter_mut().filter(is_executed).for_each(|of| of.to(Stage::Idle));
+            }
+            Death => {
+                next.processes[0] = Process::default();
+                let creations = next.creations.iter_mut().zip(model.inserter);
+                for (creation, _) in creations.filter(|(_, inserter)| *inserter == 0) {
+                    *creation = Creation { stage: Stage::Over, ..Creation::default() };
+                }
+            }
         }
-        is_possible.then_some(next)
+        (next != *state).then_some(next)
     }
 }

@@ -1,120 +1,100 @@
-//! The fence, which answers what the copy lacks, and the page, which only brings the copy up. Both read the record beyond its position.
+//! The fence, which answers what the copy lacks, and the page, which brings it up. Both read the record beyond it.
 
-use super::question::Kind;
-use super::{Steps, Turn};
-use crate::instance::Event;
-use crate::rules::Rule;
-use crate::state::{FilterCopy, IDS, Ids, Question};
+use super::Turn;
+use crate::instance::ABSENT;
+use crate::rules::Rule::{self, *};
+use crate::state::Kind::{self, Fence, Page};
+use crate::state::{Filter, IDS, Question, Recent};
 
 impl Turn<'_> {
     /// A request for an id that the copy lacks.
-    pub(super) fn send_fence(&self, steps: &mut Steps) {
-        let Some(copy) = self.process().copy.filter(|_| self.believes()) else { return };
-        let has_others = !self.model.has(Rule::R17NotJoined);
-        let may = |id: &usize| !copy.ids.has(*id) && (self.state.rows.has(*id) || has_others);
-        for id in (0..self.model.of.ids).filter(|id| self.model.of.fences && may(id)) {
-            let question = Question { id: u8::from(id == 1), ..self.beyond(&copy) };
-            self.send(Kind::Fence, question, *self.state, ["for x", "for y"][id], steps);
+    pub(super) fn send_fence(&mut self) {
+        let Some(copy) = self.process().copy else { return };
+        for id in (0..self.model.ids).filter(|id| self.model.fences && !copy.ids.has(*id)) {
+            if self.state.rows.has(id) || !self.has(R17NotJoined) {
+                let question = Question { id: id as u8, ..self.beyond(Fence, copy) };
+                self.put(question, *self.state, ["B begins", "Fence for", IDS[id]]);
+            }
         }
     }
 
     /// A page, where it would find an id.
-    pub(super) fn send_page(&self, steps: &mut Steps) {
-        let process = self.process();
-        let Some(copy) = process.copy.filter(|_| self.believes()) else { return };
-        let is_behind = self.state.redis.recent.numbers.iter().any(|of| *of > copy.position);
-        if process.left.pages > 0 && is_behind {
-            let next = self.with(|process| process.left.pages -= 1);
-            self.send(Kind::Page, self.beyond(&copy), next, "", steps);
+    pub(super) fn send_page(&mut self) {
+        let Some(copy) = self.process().copy else { return };
+        let is_behind = self.state.redis.recent.numbers.iter().any(|of| *of > copy.stamp);
+        if self.process().pages > 0 && is_behind {
+            let next = self.with(|process| process.pages -= 1);
+            self.put(self.beyond(Page, copy), next, ["B begins", "Page", ""]);
         }
     }
 
-    fn beyond(&self, copy: &FilterCopy) -> Question {
-        Question { since: copy.position, ..self.about(copy.token, copy.nonce) }
+    /// A question about what came since a copy. A floor that is no member of the record is read before the entries.
+    fn beyond(&self, kind: Kind, copy: Filter) -> Question {
+        let is_passed = self.state.redis.recent.floor > copy.stamp;
+        let has_floor = is_passed && !self.has(R2FloorInRecord);
+        Question { since: copy.stamp, has_floor, ..self.about(kind, copy) }
     }
 
-    /// Members of the record beyond a position, by number, as many as one read gives. Equal numbers come in any order.
-    pub(super) fn read_record(&self, kind: Kind, question: &Question, steps: &mut Steps) {
-        let recent = &self.state.redis.recent;
-        let floor = if self.model.has(Rule::R2FloorInRecord) { recent.floor } else { 0 };
-        // An id, or the floor.
-        let members = [(recent.numbers[0], Some(0)), (recent.numbers[1], Some(1)), (floor, None)];
-        let mut members = members.to_vec();
-        members.retain(|(number, _)| *number > question.since);
-        members.sort_unstable();
-        let ties = (1..members.len()).filter(|at| members[at - 1].0 == members[*at].0);
-        let swapped = ties.map(|at| {
-            let mut other = members.clone();
-            other.swap(at - 1, at);
-            other
-        });
-        let orders: Vec<_> = swapped.chain([members.clone()]).collect();
-        for mut members in orders {
-            members.truncate(self.model.of.page);
-            let mut read = Question { read: question.read + 1, ids: Ids::default(), ..*question };
+    /// Reads members of the record by number, as many as one read gives. Equal numbers come in any order.
+    pub(super) fn read_record(&mut self, question: Question) {
+        const FLOOR: usize = 2;
+        let Recent { numbers: [x, y], floor, .. } = self.state.redis.recent;
+        let floor = if self.has(R2FloorInRecord) { floor } else { 0 };
+        let [x, y, floor] = [(x, 0), (y, 1), (floor, FLOOR)];
+        for mut members in [vec![x, y, floor], vec![floor, y, x]] {
+            members.retain(|(number, _)| *number > question.since);
+            members.sort_by_key(|(number, _)| *number);
+            members.truncate(self.model.page);
+            let mut read = Question { read: question.read + 1, ..question };
             read.greatest = members.last().map_or(0, |(number, _)| *number);
-            read.has_floor |= members.iter().any(|(_, id)| id.is_none());
-            members.iter().filter_map(|(_, id)| *id).for_each(|id| read.ids.add(id));
-            let next = self.with(|process| process.questions[kind as usize] = Some(read));
-            steps.step(next, [kind.says(), "reads the record", ""]);
+            read.has_floor |= members.iter().any(|(_, id)| *id == FLOOR);
+            for (_, id) in members.into_iter().filter(|(_, id)| *id < FLOOR) {
+                read.of.ids.add(id);
+            }
+            self.put(read, *self.state, [read.kind.into(), "reads", "the record"]);
         }
     }
 
-    pub(super) fn answer_fence(&self, question: &Question, steps: &mut Steps) {
-        let copy = self.copy_for(question, Rule::R17Position);
-        let Some(mut copy) = copy.filter(|_| self.is_good(question)) else {
-            return self.end(Kind::Fence, "it proves nothing", steps);
+    pub(super) fn answer_fence(&mut self, question: Question) {
+        let copy = self.copy_for(&question, R17Position);
+        let Some(mut copy) = copy.filter(|_| self.is_good(&question)) else {
+            return self.end(question, "it proves nothing");
         };
-        copy.ids.0 |= question.ids.0;
-        let is_right = self.model.has(Rule::R16Position);
-        let end = if is_right {
-            question.greatest.max(question.stamp)
-        } else {
-            self.state.redis.meta.last
-        };
-        copy.position = copy.position.max(end);
-        let next = self.answered(Kind::Fence, Some(copy));
+        let read_to = question.greatest.max(question.of.stamp);
+        let end = if self.has(R16Position) { read_to } else { self.state.redis.meta.last };
+        copy.ids.0 |= question.of.ids.0;
+        copy.stamp = copy.stamp.max(end);
+        let next = self.answered(question, Some(copy));
         let rows = self.state.rows;
-        let is_asked =
-            |id: &usize| usize::from(question.id) == *id || !self.model.has(Rule::R17NotJoined);
-        let mut lacking = (0..self.model.of.ids).filter(|id| !copy.ids.has(*id));
-        if let Some(id) = lacking.clone().find(|id| is_asked(id) && rows.has(*id)) {
-            let absent = Event::FalseAbsence;
-            return steps.event(absent, next, ["by the fence", IDS[id], absent.says()]);
+        let is_asked = |id: usize| usize::from(question.id) == id || !self.has(R17NotJoined);
+        let mut lacking = (0..self.model.ids).filter(|id| !copy.ids.has(*id));
+        match lacking.clone().find(|id| is_asked(*id) && rows.has(*id)) {
+            Some(id) => self.push(next, ["by the fence", IDS[id], ABSENT]),
+            None if lacking.any(|id| !rows.has(id)) => self.push(next, ["Fence", "refuses", ""]),
+            None => self.push(next, ["Fence", "brings up the copy", ""]),
         }
-        let refuses = lacking.any(|id| !rows.has(id)).then_some(Event::FenceRefuses);
-        steps.event(refuses, next, ["a fence", "is good:", "the copy has all that was inserted"]);
     }
 
-    pub(super) fn take_page(&self, question: &Question, steps: &mut Steps) {
-        let is_passed = question.has_floor && self.model.has(Rule::R16PageFloor);
-        let copy = self.copy_for(question, Rule::R17PagePosition);
-        let Some(mut copy) = copy.filter(|_| !is_passed) else {
-            return self.end(Kind::Page, "the floor or another copy is there", steps);
-        };
-        copy.ids.0 |= question.ids.0;
-        copy.position = copy.position.max(question.greatest);
-        let next = self.answered(Kind::Page, Some(copy));
-        steps.event(Event::PageMoves, next, ["a page", "is taken", ""]);
+    pub(super) fn take_page(&mut self, question: Question) {
+        let is_passed = question.has_floor && self.has(R16PageFloor);
+        let copy = self.copy_for(&question, R17PagePosition).filter(|_| !is_passed);
+        let Some(mut copy) = copy else { return self.end(question, "it says too little") };
+        copy.ids.0 |= question.of.ids.0;
+        copy.stamp = copy.stamp.max(question.greatest);
+        self.push(self.answered(question, Some(copy)), ["Page", "moves the copy", ""]);
     }
 
     /// The copy that a reply counts for: the one that was asked for, or one of its filter that has as much.
-    fn copy_for(&self, question: &Question, rule: Rule) -> Option<FilterCopy> {
-        let copy = self.process().copy?;
-        let is_same = self.is_same((copy.token, copy.nonce), (question.token, question.nonce));
-        let has_as_much = copy.position >= question.since || !self.model.has(rule);
-        (is_same && has_as_much).then_some(copy)
+    fn copy_for(&self, question: &Question, rule: Rule) -> Option<Filter> {
+        let copy = self.process().copy.filter(|copy| self.is_same(copy, &question.of));
+        copy.filter(|copy| copy.stamp >= question.since || !self.has(rule))
     }
 
-    /// Whether the record was read without a gap from the position to the last insert.
+    /// Whether the record was read from the position to the last insert, by what was read of metadata and header.
     fn is_good(&self, question: &Question) -> bool {
-        let Question { stamp, since, greatest, .. } = *question;
-        let is_passed = question.has_floor && self.model.has(Rule::R16Floor);
-        if self.model.of.is_header_known {
-            // The only header comes last, so nothing may lie between.
-            return !is_passed && greatest.max(since) == stamp && stamp == question.last;
-        }
-        let reaches = stamp == since || greatest >= stamp || !self.model.has(Rule::R16Reaches);
-        !is_passed && stamp >= since && reaches
+        let end = question.greatest.max(question.since);
+        let ends = |number: u8| number == 0 || number == end || !self.has(R16Reaches);
+        let is_passed = question.has_floor && self.has(R16Floor);
+        !is_passed && ends(question.last) && ends(question.of.stamp)
     }
 }

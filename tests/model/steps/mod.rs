@@ -1,96 +1,63 @@
 //! All that can happen next. What is read or written at once is one step.
 
-mod check;
 mod faults;
 mod fence;
 mod insert;
-mod join;
-mod load;
 mod nulls;
 mod question;
 mod rebuild;
 
-use crate::instance::{ASKED, Event, L, Model};
-use crate::redis::{drop_entry, droppable};
-use crate::state::{Creation, IDS, PROCESSES, Process, Stage, State};
+use crate::instance::{ASKED, Instance};
+use crate::rules::Rule;
+use crate::state::{IDS, PROCESSES, Process, State};
 
 /// Who does what, and why.
 pub(crate) type Words = [&'static str; 3];
-
 /// The states that can come next.
-#[derive(Debug, Default)]
-pub(crate) struct Steps(pub(crate) Vec<(State, Option<Event>, Words)>);
-
-impl Steps {
-    fn step(&mut self, state: State, words: Words) {
-        self.0.push((state, None, words));
-    }
-
-    fn event(&mut self, event: impl Into<Option<Event>>, state: State, words: Words) {
-        self.0.push((state, event.into(), words));
-    }
-}
-
-/// One process at one moment.
-struct Turn<'a> {
-    model: &'a Model,
-    state: &'a State,
-    me: usize,
-}
+pub(crate) type Steps = Vec<(State, Words)>;
 
 /// Lists all steps out of a state.
-pub(crate) fn list(model: &Model, state: &State, steps: &mut Steps) {
-    steps.0.clear();
-    tick(model, state, steps);
-    if state.redis.lease != 0 && state.expiries_left > 0 {
-        let mut next = State { expiries_left: state.expiries_left - 1, ..*state };
-        next.redis.lease = 0;
-        steps.step(next, ["the lease", "expires", ""]);
+pub(crate) fn list(model: &Instance, state: &State, steps: &mut Steps) {
+    steps.clear();
+    let mut turn = Turn { model, state, me: 0, steps };
+    turn.pass();
+    for id in 0..model.ids {
+        turn.me = model.inserter[id];
+        turn.create(id);
     }
-    if let Some(id) = droppable(model, state) {
-        let mut next = *state;
-        drop_entry(&mut next, id);
-        steps.step(next, ["the record", "drops", IDS[id]]);
-    }
-    (0..model.of.ids).for_each(|id| insert::create(model, state, id, steps));
-    for me in (0..2).filter(|me| state.processes[*me].is_alive) {
-        let turn = Turn { model, state, me };
-        turn.join(steps);
-        turn.forget(steps);
-        turn.repeat(steps);
-        turn.rebuild(steps);
+    // One that has ended is in no incarnation.
+    for me in (0..2).filter(|me| state.processes[*me].incarnation > 0) {
+        turn.me = me;
+        turn.join();
+        turn.forget();
+        turn.repeat();
+        turn.rebuild();
         if me == ASKED {
-            turn.questions(steps);
-            turn.null(steps);
+            turn.questions();
+            turn.null();
         }
     }
-    faults::befall(model, state, steps);
+    turn.befall();
 }
 
-fn tick(model: &Model, state: &State, steps: &mut Steps) {
-    if state.now == model.of.ticks {
-        return;
-    }
-    let mut next = State { now: state.now + 1, ..*state };
-    let now = next.now;
-    let is_open = |one: &Creation| one.stage == Stage::Acknowledged;
-    for creation in next.creations.iter_mut().filter(|one| is_open(one)) {
-        let is_begun_later = model.of.deadline.is_some();
-        let begun = if is_begun_later { creation.acknowledged } else { creation.executed };
-        if now > begun + L {
-            creation.to(Stage::Over);
-        }
-    }
-    next.processes.iter_mut().for_each(|process| process.forget_old(model, now));
-    steps.step(next, ["a tick", "passes", ""]);
+/// One process at one moment, and the steps that were found.
+struct Turn<'a> {
+    model: &'a Instance,
+    state: &'a State,
+    me: usize,
+    steps: &'a mut Steps,
 }
 
-impl Turn<'_> {
+impl<'a> Turn<'a> {
+    fn has(&self, rule: Rule) -> bool {
+        self.model.has(rule)
+    }
+
     fn name(&self) -> &'static str {
         PROCESSES[self.me]
     }
 
-    fn process(&self) -> &Process {
+    fn process(&self) -> &'a Process {
         &self.state.processes[self.me]
     }
 
@@ -99,5 +66,47 @@ impl Turn<'_> {
         let mut next = *self.state;
         change(&mut next.processes[self.me]);
         next
+    }
+
+    fn push(&mut self, next: State, words: Words) {
+        self.steps.push((next, words));
+    }
+
+    fn step(&mut self, words: Words, change: impl FnOnce(&mut State)) {
+        let mut next = *self.state;
+        change(&mut next);
+        self.push(next, words);
+    }
+
+    /// Time passes, the lease expires, the record drops an entry.
+    fn pass(&mut self) {
+        if self.state.now < self.model.ticks {
+            self.step(["a tick", "passes", ""], |next| next.now += 1);
+        }
+        if self.state.redis.lease != 0 && self.state.expiries_left > 0 {
+            self.step(["the lease", "expires", ""], |next| {
+                next.expiries_left -= 1;
+                next.redis.lease = 0;
+            });
+        }
+        let mut next = *self.state;
+        if let Some(id) = next.drop_oldest(self.model) {
+            self.push(next, ["the record", "drops", IDS[id]]);
+        }
+    }
+
+    /// Connects, joins or polls, where that changes anything.
+    fn join(&mut self) {
+        let mut next = *self.state;
+        next.join(self.model, self.me);
+        if next != *self.state {
+            self.push(next, [self.name(), "joins or polls", ""]);
+        }
+    }
+
+    /// Whether the process has a connection, and has joined what Redis holds now.
+    fn is_joined(&self) -> bool {
+        let process = self.process();
+        process.is_connected && process.incarnation == self.state.redis.meta.incarnation
     }
 }

@@ -1,68 +1,55 @@
 //! A null: a handler found no row, and Redis is told to remember that. Later requests are answered by it.
 
-use super::{Steps, Turn};
-use crate::instance::{Event, HANDLER};
-use crate::rules::Rule;
-use crate::state::{IDS, Unfound};
+use super::Turn;
+use crate::instance::{ABSENT, HANDLER};
+use crate::rules::Rule::*;
+use crate::state::{Filter, IDS, Redis, Unfound};
 
 impl Turn<'_> {
-    pub(super) fn null(&self, steps: &mut Steps) {
-        match self.process().unfound {
-            _ if self.model.of.nulls == 0 => return,
-            None => self.find_nothing(steps),
-            Some(unfound) => self.store_null(&unfound, steps),
-        }
-        self.answer_by_null(steps);
-    }
-
-    fn find_nothing(&self, steps: &mut Steps) {
+    pub(super) fn null(&mut self) {
         let process = self.process();
-        let is_live = self.header(process.incarnation).is_some();
-        let may = process.left.nulls > 0 && self.believes() && is_live;
-        for id in (0..self.model.of.ids).filter(|id| may && !self.state.rows.has(*id)) {
-            let (asked, incarnation) = (self.state.now, process.incarnation);
-            let next = self.with(|process| {
-                process.left.nulls -= 1;
-                process.unfound = Some(Unfound { id: u8::from(id == 1), asked, incarnation });
-            });
-            steps
-                .step(next, ["a request at B", "passes, and its handler finds no row of", IDS[id]]);
+        let incarnation = process.incarnation;
+        let live = self.header(incarnation).filter(|_| self.believes());
+        let Redis { meta, nulls, nulls_of, .. } = self.state.redis;
+        for (id, x_or_y) in (0..self.model.ids).zip(IDS) {
+            let has_row = self.state.rows.has(id);
+            if process.unfound.is_none() && process.nulls > 0 && live.is_some() && !has_row {
+                let asked = self.state.now;
+                let next = self.with(|process| {
+                    process.unfound = Some(Unfound { id: id as u8, asked, incarnation });
+                    process.nulls -= 1;
+                });
+                self.push(next, ["a request at B", "passes, but there is no row of", x_or_y]);
+            }
+            let is_valid = |live: Filter| live.token == nulls_of && live.stamp >= meta.last;
+            if nulls.has(id) && has_row && self.is_joined() && live.is_some_and(is_valid) {
+                self.push(*self.state, ["by the null", x_or_y, ABSENT]);
+            }
+        }
+        if let Some(unfound) = process.unfound {
+            self.store_null(unfound);
         }
     }
 
-    fn store_null(&self, unfound: &Unfound, steps: &mut Steps) {
-        let (redis, now, has) = (&self.state.redis, self.state.now, |rule| self.model.has(rule));
-        let (id, recent, unvouched) =
-            (usize::from(unfound.id), &redis.recent, redis.meta.unvouched);
-        let is_lately = |time: u8| time + self.model.of.kept >= now;
-        let live = self.header(unfound.incarnation);
-        let is_joined = self.is_joined() && self.process().incarnation == unfound.incarnation;
-        let refused = !self.process().is_connected
-            || !is_joined
-            || has(Rule::R19Recent) && recent.numbers[id] > 0
-            || has(Rule::R19Greatest) && recent.greatest() != redis.meta.last
-            || has(Rule::R19Floor) && recent.floor_counts && is_lately(recent.floor_time)
+    fn store_null(&mut self, unfound: Unfound) {
+        let Redis { recent, meta, .. } = &self.state.redis;
+        let (id, now) = (usize::from(unfound.id), self.state.now);
+        let has = |rule| self.has(rule);
+        let is_lately = |time: u8| time + self.model.kept >= now;
+        let is_refused = !self.is_joined()
+            || self.process().incarnation != unfound.incarnation
+            || has(R19Recent) && recent.numbers[id] > 0
+            || has(R19Greatest) && recent.greatest() != meta.last
+            || has(R19Floor) && recent.floor_counts && is_lately(recent.floor_time)
             // A process has given up to repeat its own.
-            || unvouched > 0 && is_lately(unvouched - 1)
-            || has(Rule::R19InTime) && now > unfound.asked + HANDLER;
+            || meta.unvouched > 0 && is_lately(meta.unvouched - 1)
+            || has(R19InTime) && now > unfound.asked + HANDLER;
         let mut next = self.with(|process| process.unfound = None);
-        let Some(live) = live.filter(|_| !refused) else {
-            return steps.step(next, ["B", "may store no null for", IDS[id]]);
+        let Some(live) = self.header(unfound.incarnation).filter(|_| !is_refused) else {
+            return self.push(next, ["B", "may store no null for", IDS[id]]);
         };
         next.redis.nulls.add(id);
         next.redis.nulls_of = live.token;
-        steps.event(Event::NullStored, next, ["B", "stores a null for", IDS[id]]);
-    }
-
-    fn answer_by_null(&self, steps: &mut Steps) {
-        let (process, redis) = (self.process(), &self.state.redis);
-        let live = self.header(process.incarnation).filter(|_| self.believes() && self.is_joined());
-        let is_valid = |token, stamp| redis.nulls_of == token && stamp >= redis.meta.last;
-        let is_null = live.is_some_and(|bits| is_valid(bits.token, bits.stamp));
-        let wrong = |id: &usize| redis.nulls.has(*id) && self.state.rows.has(*id);
-        if let Some(id) = (0..2).find(wrong).filter(|_| is_null) {
-            let absent = Event::FalseAbsence;
-            steps.event(absent, *self.state, ["by the null", IDS[id], absent.says()]);
-        }
+        self.push(next, ["B", "stores a null for", IDS[id]]);
     }
 }

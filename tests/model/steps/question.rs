@@ -1,154 +1,168 @@
-//! The shape of whatever may say "absent", and of the load of a copy: header, what is asked for, metadata, header.
+//! The shape of whatever may say "absent", and of the load of a copy: what is asked for, the metadata, the header.
 //!
-//! Both headers must be of one filter that is live, by the metadata too, in the joined incarnation; its stamp must reach the last number.
+//! The header must be of the filter that the question is about, live by the metadata too, in the joined incarnation,
+//! and reach the last number. A check by id and the load of a copy are here; `fence.rs` has what reads the record.
 
-use super::{Steps, Turn};
-use crate::instance::Reading;
-use crate::rules::Rule;
-use crate::state::{Bits, FilterCopy, Question, State};
-
-/// What is asked. Each process has one of a kind under way at most.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
-    Fence,
-    Page,
-    Check,
-    Load,
-}
-
-impl Kind {
-    pub(super) fn says(self) -> &'static str {
-        ["a fence", "a page", "a check by id", "the load of a copy"][self as usize]
-    }
-}
+use super::{Turn, Words};
+use crate::instance::ABSENT;
+use crate::rules::Rule::*;
+use crate::state::Kind::{self, Check, Fence, Load, Page};
+use crate::state::Reading::{self, Asked, Header, Metadata};
+use crate::state::{Filter, IDS, Ids, Question, Redis, State};
 
 impl Turn<'_> {
-    pub(super) fn questions(&self, steps: &mut Steps) {
-        for kind in [Kind::Fence, Kind::Page, Kind::Check, Kind::Load] {
+    pub(super) fn questions(&mut self) {
+        for kind in [Fence, Page, Check, Load] {
             match (self.process().questions[kind as usize], kind) {
-                (Some(question), _) => self.go_on(kind, &question, steps),
-                (None, Kind::Fence) => self.send_fence(steps),
-                (None, Kind::Page) => self.send_page(steps),
-                (None, Kind::Check) => self.send_check(steps),
-                (None, Kind::Load) => self.begin_load(steps),
+                (Some(question), _) => self.go_on(question),
+                _ if !self.believes() => {}
+                (None, Fence) => self.send_fence(),
+                (None, Page) => self.send_page(),
+                (None, Check) => self.send_check(),
+                (None, Load) => self.begin_load(),
             }
         }
     }
 
-    /// A question about one filter, or about whichever is live if that is none.
-    pub(super) fn about(&self, token: u8, nonce: u8) -> Question {
-        let incarnation = self.process().incarnation;
-        Question { incarnation, token, nonce, ..Question::default() }
+    /// Whether the process believes in an absence: its session is joined, and Redis has its own inserts.
+    pub(super) fn believes(&self) -> bool {
+        let process = self.process();
+        process.is_connected && (process.repeats == Ids::default() || !self.has(R20Repeated))
     }
 
-    /// Sends a question. All but a fence make their first reading as they begin.
-    pub(super) fn send(
-        &self,
-        kind: Kind,
-        question: Question,
-        mut next: State,
-        about: &'static str,
-        steps: &mut Steps,
-    ) {
-        let first = self.model.readings(kind == Kind::Load)[0];
-        let is_later = kind == Kind::Fence || first == Reading::Asked;
-        let question =
-            if is_later { Some(question) } else { self.read(first, &question, &mut next) };
-        if question.is_some() {
-            next.processes[self.me].questions[kind as usize] = question;
-            steps.step(next, ["B begins", kind.says(), about]);
+    /// Whether the filter settles no more; who has once read so knows it.
+    fn is_settled(&self, next: &mut State) -> bool {
+        let Some((_, settles)) = self.model.settling else { return true };
+        next.processes[self.me].knows_settled |= next.redis.meta.is_settled;
+        if self.has(R20Rebuild) { next.redis.meta.is_settled } else { next.now > settles }
+    }
+
+    /// A question about a filter.
+    pub(super) fn about(&self, kind: Kind, Filter { token, nonce, .. }: Filter) -> Question {
+        let incarnation = self.process().incarnation;
+        let of = Filter { token, nonce, incarnation, ..Filter::default() };
+        Question { kind, of, ..Question::default() }
+    }
+
+    /// Takes a step, after which the question is this one.
+    pub(super) fn put(&mut self, question: Question, mut next: State, words: Words) {
+        next.processes[self.me].questions[question.kind as usize] = Some(question);
+        self.push(next, words);
+    }
+
+    /// A request for an id. The filter of now may be known, or that of the copy.
+    fn send_check(&mut self) {
+        let process = self.process();
+        let live = self.header(process.incarnation);
+        let copied = process.copy.filter(|copy| live.is_none_or(|live| live.nonce != copy.nonce));
+        let (checks, rows) = (self.model.checks, self.state.rows);
+        for id in (0..self.model.ids).filter(|id| checks && rows.has(*id)) {
+            for filter in live.into_iter().chain(copied) {
+                let question = Question { id: id as u8, ..self.about(Check, filter) };
+                self.put(question, *self.state, ["B begins", "Check of", IDS[id]]);
+            }
+        }
+    }
+
+    fn begin_load(&mut self) {
+        let process = self.process();
+        let Some(live) = self.header(process.incarnation) else { return };
+        let is_new = process.copy.is_none_or(|copy| copy.token != live.token);
+        if process.loads > 0 && is_new {
+            let mut question = self.about(Load, live);
+            question.of.stamp = live.stamp;
+            let next = self.with(|process| process.loads -= 1);
+            self.put(question, next, ["B begins", "Load", ""]);
+        }
+    }
+
+    fn go_on(&mut self, mut question: Question) {
+        let readings = self.model.readings();
+        let Some(reading) = readings.get(usize::from(question.read)).copied() else {
+            return self.handle(question);
+        };
+        let is_of_record = matches!(question.kind, Fence | Page);
+        let is_connected = self.process().is_connected;
+        if is_connected && is_of_record && reading == Asked {
+            return self.read_record(question);
+        }
+        let mut next = *self.state;
+        if !is_connected || !self.read(reading, &mut question, &mut next) {
+            return self.end(question, "what it reads speaks against it");
+        }
+        question.read += 1;
+        if usize::from(question.read) == readings.len() && !is_of_record {
+            return self.handle(question);
+        }
+        self.put(question, next, [question.kind.into(), "reads", reading.into()]);
+    }
+
+    /// Reads one piece. Returns whether nothing in it speaks against the filter.
+    fn read(&self, reading: Reading, question: &mut Question, next: &mut State) -> bool {
+        let Redis { meta, bits, .. } = self.state.redis;
+        let of = &mut question.of;
+        match reading {
+            // In another filter the bits of an id may be in other places.
+            Asked => {
+                let bits = bits.filter(|bits| bits.nonce == of.nonce).unwrap_or_default();
+                let is_load = question.kind == Load;
+                of.ids = if is_load { bits.ids } else { of.ids };
+                is_load || !bits.ids.has(usize::from(question.id))
+            }
+            Metadata => {
+                question.last = meta.last;
+                let is_live = meta.live == of.token || !self.has(R15Live);
+                meta.incarnation == of.incarnation && is_live && self.is_settled(next)
+            }
+            Header => self.header(of.incarnation).is_some_and(|bits| {
+                let first = of.stamp;
+                of.stamp = if first == 0 { bits.stamp } else { first };
+                self.is_same(&bits, of) && bits.stamp >= first.max(question.last)
+            }),
+        }
+    }
+
+    fn handle(&mut self, question: Question) {
+        if !self.believes() || self.process().incarnation != question.of.incarnation {
+            return self.end(question, "absence is not believed");
+        }
+        match question.kind {
+            Fence => self.answer_fence(question),
+            Page => self.take_page(question),
+            Check => {
+                let words = ["by the check", IDS[usize::from(question.id)], ABSENT];
+                self.push(self.answered(question, None), words);
+            }
+            Load => {
+                let now = self.state.redis.bits.map_or(0, |bits| bits.stamp);
+                let stamp = if self.has(R18FirstHeader) { question.of.stamp } else { now };
+                let copy = Some(Filter { stamp, ..question.of });
+                self.push(self.answered(question, copy), ["Load", "gives B another copy", ""]);
+            }
         }
     }
 
     /// The state after an answer, in which the process may have another copy.
-    pub(super) fn answered(&self, kind: Kind, copy: Option<FilterCopy>) -> State {
+    pub(super) fn answered(&self, question: Question, copy: Option<Filter>) -> State {
         self.with(|process| {
-            process.questions[kind as usize] = None;
+            process.questions[question.kind as usize] = None;
             process.copy = copy.or(process.copy);
         })
     }
 
-    /// Goes on without an answer.
-    pub(super) fn end(&self, kind: Kind, why: &'static str, steps: &mut Steps) {
-        let next = self.answered(kind, None);
-        steps.step(next, [kind.says(), "ends without an answer:", why]);
+    pub(super) fn end(&mut self, question: Question, why: &'static str) {
+        let words = [question.kind.into(), "ends without an answer:", why];
+        self.push(self.answered(question, None), words);
     }
 
-    fn go_on(&self, kind: Kind, question: &Question, steps: &mut Steps) {
-        let readings = self.model.readings(kind == Kind::Load);
-        let Some(reading) = readings.get(usize::from(question.read)).copied() else {
-            return self.handle(kind, question, steps);
-        };
-        if !self.process().is_connected {
-            return self.end(kind, "the connection is gone", steps);
-        }
-        let mut next = *self.state;
-        let read = match (reading, kind) {
-            (Reading::Asked, Kind::Fence | Kind::Page) => {
-                return self.read_record(kind, question, steps);
-            }
-            (Reading::Asked, Kind::Check) => self.look_for_bits(question),
-            (Reading::Asked, Kind::Load) => self.read_piece(question),
-            (Reading::Header | Reading::Metadata, _) => self.read(reading, question, &mut next),
-        };
-        let Some(read) = read else {
-            return self.end(kind, "what it reads speaks against it", steps);
-        };
-        let is_over = usize::from(read.read) == readings.len();
-        if is_over && matches!(kind, Kind::Check | Kind::Load) {
-            return self.handle(kind, &read, steps);
-        }
-        next.processes[self.me].questions[kind as usize] = Some(read);
-        let what = ["reads the header", "reads what is asked for", "reads the metadata"];
-        steps.step(next, [kind.says(), what[reading as usize], ""]);
-    }
-
-    fn handle(&self, kind: Kind, question: &Question, steps: &mut Steps) {
-        let is_joined = self.process().incarnation == question.incarnation;
-        if !self.believes() || !is_joined {
-            return self.end(kind, "absence is not believed", steps);
-        }
-        match kind {
-            Kind::Fence => self.answer_fence(question, steps),
-            Kind::Page => self.take_page(question, steps),
-            Kind::Check => self.answer_check(question, steps),
-            Kind::Load => self.take_copy(question, steps),
-        }
-    }
-
-    /// The header, if it is one of a live filter of this process of Redis and this incarnation.
-    pub(super) fn header(&self, incarnation: u8) -> Option<Bits> {
+    /// The header, if it is one of a live filter of this incarnation.
+    pub(super) fn header(&self, incarnation: u8) -> Option<Filter> {
         let bits = self.state.redis.bits.filter(|bits| !bits.is_disproved)?;
-        let is_of_here = bits.run == self.process().run && bits.incarnation == incarnation;
-        (is_of_here || !self.model.has(Rule::R8Disproved)).then_some(bits)
+        (bits.incarnation == incarnation || !self.has(R8Disproved)).then_some(bits)
     }
 
     /// Whether two filters are one, by token and nonce.
-    pub(super) fn is_same(&self, one: (u8, u8), other: (u8, u8)) -> bool {
-        one.0 == other.0 && (one.1 == other.1 || !self.model.has(Rule::R13Nonce))
-    }
-
-    /// Reads the header or the metadata. `None` where they speak against it.
-    fn read(&self, reading: Reading, question: &Question, next: &mut State) -> Option<Question> {
-        let mut read = Question { read: question.read + 1, ..*question };
-        if reading == Reading::Header {
-            let bits = self.header(question.incarnation)?;
-            if read.token == 0 {
-                (read.token, read.nonce) = (bits.token, bits.nonce);
-            }
-            // The floor, too, if it is no member of the record.
-            let is_below = self.state.redis.recent.floor > read.since;
-            read.has_floor |= read.read == 1 && is_below && !self.model.has(Rule::R2FloorInRecord);
-            let is_known = self.is_same((bits.token, bits.nonce), (read.token, read.nonce));
-            let is_good = is_known && bits.stamp >= read.stamp && bits.stamp >= read.last;
-            read.stamp = if read.stamp == 0 { bits.stamp } else { read.stamp };
-            return is_good.then_some(read);
-        }
-        let meta = self.state.redis.meta;
-        read.last = meta.last;
-        let wants_live = self.model.has(Rule::R15Live) && self.model.has(Rule::R15Between);
-        let is_live = read.token == meta.live || !wants_live;
-        let is_good = meta.incarnation == read.incarnation && is_live && self.is_settled(next);
-        is_good.then_some(read)
+    pub(super) fn is_same(&self, one: &Filter, other: &Filter) -> bool {
+        one.token == other.token && (one.nonce == other.nonce || !self.has(R13Nonce))
     }
 }

@@ -1,228 +1,179 @@
 //! A rebuild, step by step.
 
-use super::{Steps, Turn};
-use crate::instance::{Event, Step};
-use crate::rules::Rule;
-use crate::state::{Bits, FilterCopy, Ids, Next, Rebuild, State};
+use super::Turn;
+use crate::rules::Rule::*;
+use crate::state::{Filter, Ids, Rebuild, Redis, State, Step};
 
 impl Turn<'_> {
-    pub(super) fn rebuild(&self, steps: &mut Steps) {
-        let process = self.process();
-        let begins = Some(Rebuild::default()).filter(|_| process.left.rebuilds > 0);
+    pub(super) fn rebuild(&mut self) {
+        let (process, redis) = (self.process(), &self.state.redis);
+        let begins = (process.rebuilds > 0).then(Rebuild::default);
         let Some(rebuild) = process.rebuild.or(begins) else { return };
-        if process.rebuild.is_some() {
-            self.renew(&rebuild, steps);
+        let own = rebuild.own;
+        let is_there = redis.next.is_some_and(|next| next.nonce == own.nonce);
+        if redis.lease == 0 && is_there && self.is_joined() {
+            let words = [self.name(), "rebuilds:", "takes its lease again"];
+            self.step(words, |next| next.redis.lease = own.nonce);
         }
-        let step = self.model.of.order[usize::from(rebuild.at)];
         // Without a connection a process can scan, and take up its own filter as a copy.
-        match step {
-            Step::ScanX => self.scan(&rebuild, 0, steps),
-            Step::ScanY => self.scan(&rebuild, 1, steps),
-            Step::Keep => self.keep(&rebuild, steps),
+        match self.model.order[usize::from(rebuild.at)] {
+            Step::Scan => self.scan(rebuild),
+            Step::Keep => {
+                let is_of_now = process.incarnation == own.incarnation;
+                let copy = Some(own).filter(|_| is_of_now).or(process.copy);
+                self.proceed("keeps its copy", self.with(|process| process.copy = copy), rebuild);
+            }
             _ if !process.is_connected => {}
-            Step::Lease => self.lease(&rebuild, steps),
-            Step::Outgrown => self.allocate_again(&rebuild, steps),
-            Step::Recent => self.read_recent(&rebuild, steps),
-            Step::Upload => self.upload(&rebuild, steps),
-            Step::Swap => self.swap(&rebuild, steps),
+            Step::Lease if redis.lease != 0 || !self.is_joined() => {}
+            Step::Lease => self.lease(rebuild),
+            Step::Outgrown => self.proceed("outgrows it", self.allocated(own), rebuild),
+            Step::Recent => self.read_recent(rebuild),
+            Step::Upload => self.upload(rebuild),
+            Step::Swap => self.swap(rebuild),
         }
     }
 
     /// A step is taken: the next one comes, if there is one.
-    fn proceed(&self, event: Option<Event>, mut next: State, rebuild: Rebuild, steps: &mut Steps) {
-        let order = self.model.of.order;
+    fn proceed(&mut self, says: &'static str, mut next: State, rebuild: Rebuild) {
         let process = &mut next.processes[self.me];
-        let is_none = |at: &usize| order[*at] == Step::ScanY && self.model.of.ids == 1;
-        process.left.rebuilds -= u8::from(process.rebuild.is_none());
-        let at = usize::from(rebuild.at);
-        let further = (at + 1..order.len()).find(|at| !is_none(at));
-        process.rebuild = further.map(|further| Rebuild { at: further as u8, ..rebuild });
-        steps.event(event, next, [self.name(), "rebuilds:", order[at].says()]);
+        process.rebuilds -= u8::from(process.rebuild.is_none());
+        let is_last = usize::from(rebuild.at) + 1 == self.model.order.len();
+        process.rebuild = (!is_last).then_some(Rebuild { at: rebuild.at + 1, ..rebuild });
+        self.push(next, [self.name(), "rebuilds:", says]);
     }
 
     /// Frees what was built, gives the lease back, and ends.
-    fn give_up(&self, rebuild: &Rebuild, why: &'static str, steps: &mut Steps) {
+    fn give_up(&mut self, rebuild: Rebuild, why: &'static str) {
         let mut next = self.with(|process| process.rebuild = None);
-        let redis = &mut next.redis;
-        redis.next = redis.next.filter(|next| !is_by_nonce(next, rebuild));
-        if redis.lease == rebuild.nonce {
-            redis.lease = 0;
+        let nonce = rebuild.own.nonce;
+        next.redis.next = next.redis.next.filter(|next| next.nonce != nonce);
+        if next.redis.lease == nonce {
+            next.redis.lease = 0;
         }
-        let event = self.state.redis.next.is_none().then_some(Event::NextGone);
-        steps.event(event, next, [self.name(), "gives its rebuild up:", why]);
+        self.push(next, [self.name(), "gives its rebuild up:", why]);
     }
 
-    /// Takes a lease again that has expired, while nobody has unlinked the filter.
-    fn renew(&self, rebuild: &Rebuild, steps: &mut Steps) {
-        let redis = &self.state.redis;
-        let is_there = redis.next.is_some_and(|next| is_by_nonce(&next, rebuild));
-        if redis.lease == 0 && is_there && self.process().is_connected && self.is_joined() {
-            let mut next = *self.state;
-            next.redis.lease = rebuild.nonce;
-            steps.step(next, [self.name(), "rebuilds:", "takes its lease again"]);
-        }
+    fn lease(&mut self, rebuild: Rebuild) {
+        let Redis { meta, bits, next, .. } = self.state.redis;
+        let [live, built] = [bits, next].map(|of| of.map_or(0, |of| of.token));
+        let token = meta.epoch.max(live).max(built) + 1;
+        let nonce = self.state.nonces + 1;
+        let (incarnation, stamp) = (meta.incarnation, meta.last);
+        let own = Filter { token, nonce, incarnation, stamp, ..rebuild.own };
+        let mut next = self.allocated(own);
+        next.nonces = nonce;
+        next.redis.meta.epoch = token;
+        let rebuild = Rebuild { own, leased: self.state.now, ..rebuild };
+        self.proceed("takes the lease, and allocates its filter", next, rebuild);
     }
 
-    fn lease(&self, rebuild: &Rebuild, steps: &mut Steps) {
-        if self.state.redis.lease != 0 || !self.is_joined() {
-            return;
-        }
-        let mut next = State { nonces: self.state.nonces + 1, ..*self.state };
-        let (redis, nonce) = (&mut next.redis, next.nonces);
-        let live = redis.bits.map_or(0, |bits| bits.token);
-        let built = redis.next.map_or(0, |next| next.token);
-        let token = redis.meta.epoch.max(live).max(built) + 1;
-        (redis.meta.epoch, redis.lease) = (token, nonce);
-        let (leased, lease_number, incarnation) =
-            (self.state.now, redis.meta.last, redis.meta.incarnation);
-        redis.next = Some(Next { token, nonce, stamp: lease_number, ..Next::default() });
-        let rebuild = Rebuild { token, nonce, incarnation, leased, lease_number, ..*rebuild };
-        self.proceed(None, next, rebuild, steps);
+    /// The building filter is there, empty and under its lease.
+    fn allocated(&self, own: Filter) -> State {
+        let mut next = *self.state;
+        next.redis.next = Some(Filter { stamp: next.redis.meta.last, ids: Ids::default(), ..own });
+        next.redis.lease = own.nonce;
+        next
     }
 
     /// Reads the record. Where it is not whole the scan has to wait, if it is still to come.
-    fn read_recent(&self, rebuild: &Rebuild, steps: &mut Steps) {
+    fn read_recent(&mut self, mut rebuild: Rebuild) {
         let (model, meta, recent) = (self.model, &self.state.redis.meta, &self.state.redis.recent);
         // What was inserted earlier is committed, or never will be.
         let is_since = |time: u8| time + model.window() >= rebuild.leased;
         let is_floor_young = recent.floor_counts && is_since(recent.floor_time);
         let ends_odd = recent.greatest() != meta.last;
-        let may_lack =
-            is_floor_young && model.has(Rule::R12Floor) || ends_odd && model.has(Rule::R12Greatest);
-        let is_whole = !may_lack;
-        let has_scanned = model.of.order[..usize::from(rebuild.at)].contains(&Step::ScanX);
-        if !is_whole && has_scanned && model.has(Rule::R12AfterScan) {
-            return self.give_up(rebuild, "the record is not whole, and the scan is over", steps);
+        let may_lack = is_floor_young && model.has(R12Floor) || ends_odd && model.has(R12Greatest);
+        let has_scanned = model.order[..usize::from(rebuild.at)].contains(&Step::Scan);
+        if may_lack && has_scanned && model.has(R12AfterScan) {
+            return self.give_up(rebuild, "the record is not whole, and the scan is over");
         }
-        let mut read = *rebuild;
-        let is_read = |id: &usize| recent.numbers[*id] > 0 && is_since(recent.times[*id]);
-        (0..2).filter(is_read).for_each(|id| read.ids.add(id));
-        let since = if ends_odd { rebuild.leased } else { recent.floor_time };
-        read.waits_since = if is_whole { 0 } else { 1 + since };
-        let is_of_read = is_whole || !model.has(Rule::R14OnlyWhole);
-        read.position = if is_of_read { meta.last } else { rebuild.lease_number };
-        self.proceed(None, *self.state, read, steps);
+        for id in (0..2).filter(|id| recent.numbers[*id] > 0 && is_since(recent.times[*id])) {
+            rebuild.own.ids.add(id);
+        }
+        if may_lack {
+            let since = if ends_odd { rebuild.leased } else { recent.floor_time };
+            rebuild.waits_until = since + model.window() + 1;
+        }
+        if !may_lack || !model.has(R14OnlyWhole) {
+            rebuild.own.stamp = meta.last;
+        }
+        self.proceed("reads the record", *self.state, rebuild);
     }
 
-    fn scan(&self, rebuild: &Rebuild, id: usize, steps: &mut Steps) {
-        let model = self.model;
-        let waits =
-            rebuild.waits_since > 0 && self.state.now < rebuild.waits_since + model.window();
-        if waits || model.has(Rule::R10BeforeScan) && !self.have_repeated() {
-            return;
+    /// Looks for all rows at once: of each id it only matters when that was looked for.
+    fn scan(&mut self, mut rebuild: Rebuild) {
+        let may = self.have_repeated() || !self.has(R10BeforeScan);
+        if may && self.state.now >= rebuild.waits_until {
+            rebuild.own.ids.0 |= self.state.rows.0;
+            self.proceed("scans", *self.state, rebuild);
         }
-        let mut scanned = *rebuild;
-        if self.state.rows.has(id) {
-            scanned.ids.add(id);
-        }
-        self.proceed(None, *self.state, scanned, steps);
     }
 
     /// Whether all processes have joined and repeated theirs.
     fn have_repeated(&self) -> bool {
         let joined = self.state.redis.meta.incarnation;
-        let mut living = self.state.processes.iter().filter(|process| process.is_alive);
+        let mut living = self.state.processes.iter().filter(|of| of.incarnation > 0);
         living.all(|process| process.incarnation == joined && process.repeats == Ids::default())
-            || !self.model.has(Rule::R10Wait)
+            || !self.has(R10Wait)
     }
 
-    /// As it must not: the filter is made anew under the same lease.
-    fn allocate_again(&self, rebuild: &Rebuild, steps: &mut Steps) {
-        self.proceed(None, self.with_new_filter(rebuild), *rebuild, steps);
-    }
-
-    fn with_new_filter(&self, rebuild: &Rebuild) -> State {
-        let (mut next, Rebuild { token, nonce, .. }) = (*self.state, *rebuild);
-        let stamp = next.redis.meta.last;
-        next.redis.next = Some(Next { token, nonce, stamp, ..Next::default() });
-        next.redis.lease = nonce;
-        next
-    }
-
-    fn upload(&self, rebuild: &Rebuild, steps: &mut Steps) {
-        let (lease, has) = (self.state.redis.lease, |rule| self.model.has(rule));
-        let makes_anew = lease == rebuild.nonce && !has(Rule::R5MadeOnce)
-            || lease == 0 && !has(Rule::R5LeaseWithNext);
-        if self.state.redis.next.is_none() && makes_anew {
-            let next = self.with_new_filter(rebuild);
-            return steps
-                .step(next, [self.name(), "rebuilds:", "finds no filter, and makes it anew"]);
+    fn upload(&mut self, mut rebuild: Rebuild) {
+        let redis = &self.state.redis;
+        let makes_anew = redis.lease == rebuild.own.nonce && !self.has(R5MadeOnce)
+            || redis.lease == 0 && !self.has(R5LeaseWithNext);
+        if redis.next.is_none() && makes_anew {
+            let words = [self.name(), "rebuilds:", "finds no filter, and makes it anew"];
+            return self.push(self.allocated(rebuild.own), words);
         }
+        let Some(built) = redis.next.filter(|next| self.is_same(next, &rebuild.own)) else {
+            return self.give_up(rebuild, "its filter is gone");
+        };
         let mut next = *self.state;
-        let Some(built) = next.redis.next.as_mut().filter(|next| self.is_own(next, rebuild)) else {
-            return self.give_up(rebuild, "its filter is gone", steps);
+        let ids = Ids(built.ids.0 | rebuild.own.ids.0);
+        next.redis.next = Some(Filter { ids, is_uploaded: true, ..built });
+        if !self.has(R14NotUpload) {
+            rebuild.own.stamp = redis.meta.last;
+        }
+        self.proceed("uploads what it has found", next, rebuild);
+    }
+
+    /// Whether a filter may go live.
+    fn is_swappable(&self, next: &Filter, rebuild: Rebuild) -> bool {
+        let Redis { meta, bits, .. } = &self.state.redis;
+        self.is_same(next, &rebuild.own)
+            && (next.stamp == meta.last || !self.has(R5Stamp))
+            && (next.is_uploaded || !self.has(R5Pieces))
+            && (rebuild.own.incarnation == meta.incarnation || !self.has(R13Incarnation))
+            && rebuild.leased >= meta.unvouched
+            && bits.is_none_or(|bits| bits.token < rebuild.own.token)
+    }
+
+    fn swap(&mut self, mut rebuild: Rebuild) {
+        let mut next = *self.state;
+        let Redis { meta, bits, next: built, lease, .. } = &mut next.redis;
+        let Some(new) = built.take().filter(|new| self.is_swappable(new, rebuild)) else {
+            return self.give_up(rebuild, "its filter may not go live");
         };
-        built.ids.0 |= rebuild.ids.0;
-        built.is_uploaded = true;
-        let last = self.state.redis.meta.last;
-        let position = if has(Rule::R14NotUpload) { rebuild.position } else { last };
-        self.proceed(None, next, Rebuild { position, ..*rebuild }, steps);
-    }
-
-    fn is_own(&self, next: &Next, rebuild: &Rebuild) -> bool {
-        self.is_same((next.token, next.nonce), (rebuild.token, rebuild.nonce))
-    }
-
-    /// The filter, if it may go live.
-    fn swappable(&self, rebuild: &Rebuild) -> Option<Next> {
-        let (redis, has) = (&self.state.redis, |rule| self.model.has(rule));
-        let next = redis.next.filter(|next| self.is_own(next, rebuild))?;
-        let is_joined = redis.meta.incarnation == rebuild.incarnation;
-        let is_newer = redis.bits.is_none_or(|bits| bits.token < rebuild.token);
-        let may = (is_joined || !has(Rule::R13Incarnation))
-            && (next.stamp == redis.meta.last || !has(Rule::R5Stamp))
-            && (next.is_uploaded || !has(Rule::R5Pieces))
-            && rebuild.leased >= redis.meta.unvouched;
-        (may && is_newer).then_some(next)
-    }
-
-    fn swap(&self, rebuild: &Rebuild, steps: &mut Steps) {
-        let Some(built) = self.swappable(rebuild) else {
-            return self.give_up(rebuild, "its filter may not go live", steps);
-        };
-        if !self.model.has(Rule::R10BeforeScan) && !self.have_repeated() {
+        if !self.has(R10BeforeScan) && !self.have_repeated() {
             return;
         }
-        let mut next = *self.state;
-        let redis = &mut next.redis;
-        let (run, incarnation, token) = (self.process().run, redis.meta.incarnation, rebuild.token);
-        let (stamp, nonce, ids) = (redis.meta.last, built.nonce, built.ids);
-        redis.bits = Some(Bits { token, nonce, is_disproved: false, stamp, run, incarnation, ids });
-        (redis.next, redis.meta.live) = (None, token);
-        let has_lease = redis.lease == rebuild.nonce;
-        redis.lease = if has_lease { 0 } else { redis.lease };
-        let ends_settling = self.ends_settling(rebuild);
-        redis.meta.is_settled |= ends_settling;
-        let event = match (ends_settling, incarnation > 1, has_lease) {
-            (true, ..) => Some(Event::SettlingEnds),
-            (_, true, _) => Some(Event::SwapAfterLoss),
-            (.., false) => Some(Event::SwapWithoutLease),
-            _ => None,
-        };
-        let position = if self.model.has(Rule::R14NotSwap) { rebuild.position } else { stamp };
-        // Only a copy needs what was found.
-        let ids = if self.model.of.keeps_copy { rebuild.ids } else { Ids::default() };
-        self.proceed(event, next, Rebuild { position, ids, ..*rebuild }, steps);
-    }
-
-    fn ends_settling(&self, rebuild: &Rebuild) -> bool {
-        let Some((_, settles)) = self.model.of.settling else { return false };
-        let is_by_lease = self.model.has(Rule::R20Lease) && self.model.has(Rule::R20Rebuild);
+        let (stamp, incarnation) = (meta.last, meta.incarnation);
+        *bits = Some(Filter { stamp, incarnation, is_uploaded: false, ..new });
+        meta.live = new.token;
+        let has_lease = *lease == rebuild.own.nonce;
+        *lease = if has_lease { 0 } else { *lease };
+        let is_by_lease = self.has(R20Lease) && self.has(R20Rebuild);
         let moment = if is_by_lease { rebuild.leased } else { self.state.now };
-        moment > settles || moment == settles && !self.model.has(Rule::R20StrictlyLater)
+        let later = moment + u8::from(!self.has(R20StrictlyLater));
+        let ends_settling = self.model.settling.is_some_and(|(_, settles)| later > settles);
+        meta.is_settled |= ends_settling;
+        let says = match (ends_settling, incarnation > 1, has_lease) {
+            (true, ..) => "swaps, and settling ends",
+            (_, true, _) => "swaps after a loss",
+            (.., false) => "swaps without its lease",
+            _ => "swaps",
+        };
+        rebuild.own.stamp = if self.has(R14NotSwap) { rebuild.own.stamp } else { stamp };
+        self.proceed(says, next, rebuild);
     }
-
-    fn keep(&self, rebuild: &Rebuild, steps: &mut Steps) {
-        let Rebuild { token, nonce, ids, position, .. } = *rebuild;
-        let is_of_now = self.process().incarnation == rebuild.incarnation;
-        let mut next = *self.state;
-        if self.model.of.keeps_copy && is_of_now {
-            next.processes[self.me].copy = Some(FilterCopy { token, nonce, ids, position });
-        }
-        self.proceed(None, next, *rebuild, steps);
-    }
-}
-
-fn is_by_nonce(next: &Next, rebuild: &Rebuild) -> bool {
-    next.token == rebuild.token && next.nonce == rebuild.nonce
 }
