@@ -32,48 +32,65 @@
 //! | record of recent inserts | [the ids inserted lately](redis#keys-and-memory): a rebuild reads there what its scan cannot see, and no null is stored for them |
 //! | canary | a small sample of refusals that is let through, to see whether refusals are right |
 
+// A label's first definition counts: rustdoc goes by those of `links.txt`, a forge by those at the page's end.
+
+#[doc = include_str!("links.txt")]
 #[doc = include_str!("getting_started.md")]
 pub mod getting_started {}
 
+#[doc = include_str!("links.txt")]
 #[doc = include_str!("contract.md")]
 pub mod contract {}
 
+#[doc = include_str!("links.txt")]
 #[doc = include_str!("requests.md")]
 pub mod requests {}
 
+#[doc = include_str!("links.txt")]
 #[doc = include_str!("attackers.md")]
 pub mod attackers {}
 
+#[doc = include_str!("links.txt")]
 #[doc = include_str!("redis.md")]
 pub mod redis {}
 
+#[doc = include_str!("links.txt")]
 #[doc = include_str!("rebuilds.md")]
 pub mod rebuilds {}
 
+#[doc = include_str!("links.txt")]
 #[doc = include_str!("other_filters.md")]
 pub mod other_filters {}
 
+#[doc = include_str!("links.txt")]
 #[doc = include_str!("tuning.md")]
 pub mod tuning {}
 
+#[doc = include_str!("links.txt")]
 #[doc = include_str!("operating.md")]
 pub mod operating {}
 
+#[doc = include_str!("links.txt")]
 #[doc = include_str!("fleet.md")]
 pub mod fleet {}
 
+#[doc = include_str!("links.txt")]
 #[doc = include_str!("findings.md")]
 pub mod findings {}
 
+#[doc = include_str!("links.txt")]
 #[doc = include_str!("proof.md")]
 pub mod proof {}
 
+#[doc = include_str!("links.txt")]
 #[doc = include_str!("testing.md")]
 pub mod testing {}
 
+#[doc = include_str!("links.txt")]
 #[doc = include_str!("format.md")]
 #[doc = include_str!("../filter/format.md")]
 pub mod format {}
 
+#[doc = include_str!("links.txt")]
 #[doc = include_str!("design.md")]
 pub mod design {}
