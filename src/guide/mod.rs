@@ -11,8 +11,6 @@
 //! | 7 | [`tuning`] | How large is a filter, which settings are there? |
 //! | 8 | [`operating`] | What does a guard say of itself, and what is to be done about it? |
 //! | 9 | [`fleet`] | How is a running service changed: first deploy, roll-back, another name, key or Redis? |
-//! | 10 | [`findings`] | What if a record exists that the guard was not told of? How are rows told that others write, also in another language? |
-//! | 11 | [`proof`] | Users get 404 for records that exist: was it the guard, and why? |
 //! | 12 | [`testing`] | How does an application test its handlers behind the guard? |
 //! | 13 | [`other_filters`] | How is a filter guarded that another system writes, and what is that worth? |
 //! | 14 | [`format`](mod@format) | How can another program read the stored filter? |
@@ -73,14 +71,6 @@ pub mod operating {}
 #[doc = include_str!("links.txt")]
 #[doc = include_str!("fleet.md")]
 pub mod fleet {}
-
-#[doc = include_str!("links.txt")]
-#[doc = include_str!("findings.md")]
-pub mod findings {}
-
-#[doc = include_str!("links.txt")]
-#[doc = include_str!("proof.md")]
-pub mod proof {}
 
 #[doc = include_str!("links.txt")]
 #[doc = include_str!("testing.md")]
