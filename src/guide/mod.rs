@@ -11,7 +11,6 @@
 //! | 7 | [`tuning`] | How large is a filter, which settings are there? |
 //! | 8 | [`operating`] | What does a guard say of itself, and what is to be done about it? |
 //! | 9 | [`fleet`] | How is a running service changed: first deploy, roll-back, another name, key or Redis? |
-//! | 12 | [`testing`] | How does an application test its handlers behind the guard? |
 //! | 13 | [`other_filters`] | How is a filter guarded that another system writes, and what is that worth? |
 //! | 14 | [`format`](mod@format) | How can another program read the stored filter? |
 //! | 15 | [`design`] | Why is the guard built as it is? For those who change the code. |
@@ -71,10 +70,6 @@ pub mod operating {}
 #[doc = include_str!("links.txt")]
 #[doc = include_str!("fleet.md")]
 pub mod fleet {}
-
-#[doc = include_str!("links.txt")]
-#[doc = include_str!("testing.md")]
-pub mod testing {}
 
 #[doc = include_str!("links.txt")]
 #[doc = include_str!("format.md")]
