@@ -8,7 +8,6 @@
 //! | 4 | [`attackers`] | What can an attacker make the database do, and at what price is that bounded? |
 //! | 5 | [`redis`] | What is kept in Redis, what does Redis have to allow, what does each outage do? |
 //! | 6 | [`rebuilds`] | Where do the ids come from, when, and what does a failed rebuild mean? |
-//! | 7 | [`tuning`] | How large is a filter, which settings are there? |
 //! | 8 | [`operating`] | What does a guard say of itself, and what is to be done about it? |
 //! | 9 | [`fleet`] | How is a running service changed: first deploy, roll-back, another name, key or Redis? |
 //! | 13 | [`other_filters`] | How is a filter guarded that another system writes, and what is that worth? |
@@ -58,10 +57,6 @@ pub mod rebuilds {}
 #[doc = include_str!("links.txt")]
 #[doc = include_str!("other_filters.md")]
 pub mod other_filters {}
-
-#[doc = include_str!("links.txt")]
-#[doc = include_str!("tuning.md")]
-pub mod tuning {}
 
 #[doc = include_str!("links.txt")]
 #[doc = include_str!("operating.md")]
