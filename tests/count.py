@@ -116,9 +116,9 @@ names, modules = root_names()
 doubts = re.findall(r"(?m)^    ([A-Z]\w+) =", block(SOURCES["src/verdict.rs"], r"^doubts! \{")) + ["Refused"]
 refusals = re.findall(r"(?m)^    ([A-Z_]+) =", block(SOURCES["src/refusal.rs"], r"^refusals! \{"))
 enums = error_enums()
-# Without the definitions of links at a page's end.
+# Without the definitions of links at a page's end, and without what has no letter, as the bars of a table.
 guide = {
-    os.path.basename(path): len(re.sub(r"(?m)^\[[^]]+\]: .*", "", read(path)).split())
+    os.path.basename(path): len(re.findall(r"\S*\w\S*", re.sub(r"(?m)^\[[^]]+\]: .*", "", read(path))))
     for path in FILES
     if path.startswith("src/guide/") and path.endswith(".md")
 }
