@@ -72,7 +72,7 @@
 //! | `cli`, implies `redis` | the command `bloom-guard` |
 //!
 //! A guard whose filter is in its process needs none of them: `default-features = false`. It
-//! [takes half as long to build](guide::getting_started#which-features).
+//! [takes half as long to build](guide::getting_started).
 
 #![warn(clippy::unwrap_used)]
 

@@ -116,7 +116,13 @@ names, modules = root_names()
 doubts = re.findall(r"(?m)^    ([A-Z]\w+) =", block(SOURCES["src/verdict.rs"], r"^doubts! \{")) + ["Refused"]
 refusals = re.findall(r"(?m)^    ([A-Z_]+) =", block(SOURCES["src/refusal.rs"], r"^refusals! \{"))
 enums = error_enums()
-guide = [read(path) for path in FILES if path.startswith("src/guide/") and path.endswith(".md")]
+# Without the definitions of links at a page's end, and without what has no letter, as the bars of a table.
+guide = {
+    os.path.basename(path): len(re.findall(r"\S*\w\S*", re.sub(r"(?m)^\[[^]]+\]: .*", "", read(path))))
+    for path in FILES
+    if path.startswith("src/guide/") and path.endswith(".md")
+}
+beside = [guide.pop(page) for page in ("design.md", "format.md")]
 seeded = tests.get("tests/simulation/seeded/list.rs", "")
 tuples = sum(
     bool(re.match(r"\s*let \((mut )?\w+, (mut )?\w+(, (mut )?\w+)*\) = \(", line))
@@ -131,8 +137,10 @@ for what, count in (
     ("doubts", len(doubts)),
     ("codes of what Redis refuses", len(refusals)),
     (f"error variants, in {len(enums)} public enums", sum(map(len, enums.values()))),
-    ("words of the guide", sum(len(text.split()) for text in guide)),
-    ("seeded bugs", len(re.findall(r'\bname: "', seeded))),
+    (f"words of the guide's {len(guide)} pages", sum(guide.values())),
+    ("  of its page design", beside[0]),
+    ("  of its page format", beside[1]),
+    ("seeded bugs", len(re.findall(r'\bbug\(\s*"', seeded))),
     ("`let (a, b) = (x, y)` in src/", tuples),
 ):
     print(f"{what:48} {count:7}")

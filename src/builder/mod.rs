@@ -275,7 +275,7 @@ impl Builder {
 
     /// How many refusals a second this process lets through, after its first ten, to see whether they are right: the canary. A
     /// record that is found is an alarm, and puts the filter out of use until it has been rebuilt: the guide's page
-    /// [`findings`](crate::guide::findings). A handler that answers 2xx for records that do not exist must not be audited.
+    /// [the canary](crate::guide::operating#the-canary). A handler that answers 2xx for records that do not exist must not be audited.
     ///
     /// Defaults to 1; from 0, which audits nothing, to 10,000.
     pub fn audits_per_second(mut self, audits: u32) -> Self {

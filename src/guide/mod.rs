@@ -1,79 +1,62 @@
-//! The guide: one page a subject, in this order.
+//! The guide: one page a subject, in this order. [`requests`](requests#words) ends with the words that are used on all pages.
 //!
 //! | | page | answers |
 //! |---|---|---|
-//! | 1 | [`getting_started`] | How is a guard set up, and put in front of the handlers? |
+//! | 1 | [`getting_started`] | How is a guard set up, put in front of the handlers, and tested with them? |
 //! | 2 | [`contract`] | What must the application do, so that no existing record is refused? |
 //! | 3 | [`requests`] | What becomes of a request, case by case, and what is promised? |
-//! | 4 | [`attackers`] | What can an attacker make the database do, and at what price is that bounded? |
-//! | 5 | [`redis`] | What is kept in Redis, what does Redis have to allow, what does each outage do? |
-//! | 6 | [`rebuilds`] | Where do the ids come from, when, and what does a failed rebuild mean? |
-//! | 7 | [`tuning`] | How large is a filter, which settings are there? |
-//! | 8 | [`operating`] | What does a guard say of itself, and what is to be done about it? |
-//! | 9 | [`fleet`] | How is a running service changed: first deploy, roll-back, another name, key or Redis? |
-//! | 10 | [`findings`] | What if a record exists that the guard was not told of? How are rows told that others write, also in another language? |
-//! | 11 | [`proof`] | Users get 404 for records that exist: was it the guard, and why? |
-//! | 12 | [`testing`] | How does an application test its handlers behind the guard? |
-//! | 13 | [`other_filters`] | How is a filter guarded that another system writes, and what is that worth? |
-//! | 14 | [`format`](mod@format) | How can another program read the stored filter? |
-//! | 15 | [`design`] | Why is the guard built as it is? For those who change the code. |
-//!
-//! Some words, used on all pages:
-//!
-//! | word | meaning |
-//! |---|---|
-//! | id | the text that names a record in a request, in one [canonical form](crate::extract::IdExtractor::canonical) |
-//! | filter | the Bloom filter of all ids; it can prove that an id was never inserted |
-//! | generation | one build of the filter; of another system's, one statement of trust |
-//! | null | a 404, or a deletion, that is remembered for a while |
-//! | *found*, *missed*, *suspect* | [two sets of ids](attackers#found-missed-and-suspect) that each process keeps: seen to exist lately; missing or unanswered lately, or since the filter was copied |
-//! | *copy* | [the live filter's bits](attackers#the-copy) in each process: what they hold passes, and Redis is not asked; what they lack waits for a *fence*, one question for all |
-//! | lane | the way for requests whose id is *missed* or unknown: 64 at once and 500 a second unless set otherwise, the others 503 |
-//! | record of recent inserts | [the ids inserted lately](redis#keys-and-memory): a rebuild reads there what its scan cannot see, and no null is stored for them |
-//! | canary | a small sample of refusals that is let through, to see whether refusals are right |
+//! | 4 | [`redis`] | What does Redis have to be, what is kept there, what does each outage do? |
+//! | 5 | [`rebuilds`] | Where do the ids come from, how large is a filter, which settings are there? |
+//! | 6 | [`fleet`] | How is a running service changed: first deploy, roll-back, another name, key or Redis? |
+//! | 7 | [`attackers`] | What can an attacker make the database do, and at what price is that bounded? |
+//! | 8 | [`operating`] | What does a guard say of itself? Users get 404 for records that exist: was it the guard? |
+//! | 9 | [`other_filters`] | How is a filter guarded that another system writes, and what is that worth? |
+//! | 10 | [`format`](mod@format) | How can another program read the stored filter? |
+//! | 11 | [`design`] | Why is the guard built as it is? For those who change the code. |
 
+// A label's first definition counts: rustdoc goes by those of `links.txt`, a forge by those at the end of a page.
+
+#[doc = include_str!("links.txt")]
 #[doc = include_str!("getting_started.md")]
 pub mod getting_started {}
 
+#[doc = include_str!("links.txt")]
 #[doc = include_str!("contract.md")]
 pub mod contract {}
 
+#[doc = include_str!("links.txt")]
 #[doc = include_str!("requests.md")]
 pub mod requests {}
 
-#[doc = include_str!("attackers.md")]
-pub mod attackers {}
-
+#[doc = include_str!("links.txt")]
 #[doc = include_str!("redis.md")]
 pub mod redis {}
 
+#[doc = include_str!("links.txt")]
 #[doc = include_str!("rebuilds.md")]
 pub mod rebuilds {}
 
-#[doc = include_str!("other_filters.md")]
-pub mod other_filters {}
-
-#[doc = include_str!("tuning.md")]
-pub mod tuning {}
-
-#[doc = include_str!("operating.md")]
-pub mod operating {}
-
+#[doc = include_str!("links.txt")]
 #[doc = include_str!("fleet.md")]
 pub mod fleet {}
 
-#[doc = include_str!("findings.md")]
-pub mod findings {}
+#[doc = include_str!("links.txt")]
+#[doc = include_str!("attackers.md")]
+pub mod attackers {}
 
-#[doc = include_str!("proof.md")]
-pub mod proof {}
+#[doc = include_str!("links.txt")]
+#[doc = include_str!("operating.md")]
+pub mod operating {}
 
-#[doc = include_str!("testing.md")]
-pub mod testing {}
+#[doc = include_str!("links.txt")]
+#[doc = include_str!("other_filters.md")]
+pub mod other_filters {}
 
+#[doc = include_str!("links.txt")]
 #[doc = include_str!("format.md")]
 #[doc = include_str!("../filter/format.md")]
 pub mod format {}
 
+#[doc = include_str!("links.txt")]
 #[doc = include_str!("design.md")]
 pub mod design {}

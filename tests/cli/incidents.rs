@@ -1,4 +1,4 @@
-//! The incidents of the guide's page `proof`: what it says one sees, proves it and mends it.
+//! The incidents of the guide's page `operating`: what it says one sees, proves it and mends it.
 
 use std::time::Duration;
 
