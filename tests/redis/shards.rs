@@ -224,7 +224,7 @@ async fn of_several_servers_one_that_is_lost_makes_only_its_own_ids_unknown() {
     let table = Table::with(0..IDS);
     let over = |order: [usize; 3]| {
         let urls = order.map(|n| urls[n].as_str());
-        in_shards(guard_over(&urls[0], &table)).redis_each(urls).build().unwrap()
+        in_shards(guard_over(urls[0], &table)).redis_each(urls).build().unwrap()
     };
     // Processes that name them in another order have the same filter.
     let guards = [over([0, 1, 2]), over([2, 0, 1])];
