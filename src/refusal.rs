@@ -96,7 +96,7 @@ refusals! {
         "Give Redis room on its disk, or see its log for why it cannot write.",
         "MISCONF" => Never;
     DENIED = "denied", "redis does not let this user ask",
-        "Put the right credentials into the URL, or have the provider give them, and give that Redis user the rights that the guide lists.",
+        "Put the right credentials into the URL (for Sentinels, sentinel_password), or have the provider give them, and give that Redis user the rights that the guide lists.",
         "NOAUTH" => Anew,
         "WRONGPASS" => Anew,
         // A password was given, and Redis has none.

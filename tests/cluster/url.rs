@@ -54,7 +54,7 @@ async fn the_rights_that_the_guide_lists_for_a_cluster_suffice_and_are_needed() 
         if suffices {
             live(&guard_over(&url, &Table::with(0..100)).build().unwrap()).await;
         } else {
-            named(&url, Doubt::Disconnected, "NOPERM").await;
+            named(&url, Doubt::Refused(Refusal::DENIED), "NOPERM").await;
         }
     }
 }

@@ -2,11 +2,13 @@
 
 use std::time::Duration;
 
-use bloom_guard::{BloomGuard, Doubt, Verdict};
+use bloom_guard::{BloomGuard, Doubt, Refusal, Verdict};
 use support::model::{Table, guard_over, live};
 use support::redis_server::RedisServer;
 use support::sentinel::Sentinel;
 use support::{eventually, throughout};
+
+use super::words::named;
 
 const NAME: &str = "mymaster";
 /// They are to name what the test says, whether it answers or not.
@@ -86,8 +88,10 @@ async fn what_sentinels_do_not_know_and_whom_they_refuse_is_said() {
     let at = |query| guard_over(&url(&sentinels, query), &Table::with(0..100)).build().unwrap();
     let open = at("?sentinel_password=let/me@in");
     live(&open).await;
-    trouble_names(&at(""), &["NOAUTH"]).await;
-    trouble_names(&at("?sentinel_password=wrong"), &["WRONGPASS"]).await;
+    let denied = Doubt::Refused(Refusal::DENIED);
+    named(&at(""), denied, "NOAUTH").await;
+    named(&at("?sentinel_password=wrong"), denied, "WRONGPASS").await;
+    assert!(denied.advice().contains("sentinel_password"));
     let unknown = url(&sentinels, "?sentinel_password=let%2Fme%40in").replace("my%6D", "yourm");
     let unknown = guard_over(&unknown, &Table::with(0..100)).build().unwrap();
     trouble_names(&unknown, &["it knows no primary \"yourmaster\""]).await;

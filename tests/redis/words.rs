@@ -12,7 +12,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 const SOON: Duration = Duration::from_secs(10);
 
 /// The state says so, and so does an insert.
-async fn named(guard: &BloomGuard, doubt: Doubt, words: &str) {
+pub(super) async fn named(guard: &BloomGuard, doubt: Doubt, words: &str) {
     told(guard, doubt, words).await;
     let error = guard.insert(&7).await.unwrap_err();
     assert!(error.to_string().contains(words), "{error}");

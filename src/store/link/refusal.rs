@@ -32,6 +32,12 @@ impl Consequences {
         })
     }
 
+    /// Finds a known refusal in the words of an error, whatever stands before it: who was asked, and what for.
+    pub(crate) fn within(words: &str) -> Option<Self> {
+        let starts = words.match_indices(": ").map(|(at, colon)| at + colon.len());
+        std::iter::once(0).chain(starts).find_map(|start| Self::known(&words[start..]))
+    }
+
     /// Reads an error message of a known refusal.
     pub(crate) fn known(words: &str) -> Option<Self> {
         let &(_, refusal, retry) = STARTS.iter().find(|(start, ..)| begins(words, start))?;
@@ -106,6 +112,14 @@ mod tests {
         ("READONLYISH words", Refused(Refusal::OTHER), Never),
         ("", Refused(Refusal::OTHER), Never),
     ];
+
+    #[test]
+    fn a_refusal_is_found_behind_who_was_asked_and_before_who_named_it() {
+        let found = |words| Consequences::within(words).map(|found| found.doubt);
+        let denied = "sentinels: a:1: redis refused: NOAUTH Authentication required.";
+        assert_eq!(found(denied), Some(Refused(Refusal::DENIED)));
+        assert_eq!(found("a:1: Connection refused (os error 111)"), None);
+    }
 
     #[test]
     fn every_refusal_of_redis_has_its_consequences() {

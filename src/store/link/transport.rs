@@ -93,7 +93,7 @@ pub(crate) fn meaning(error: &RedisError) -> StoreError {
     let reason = words(error);
     if error.is_connection_dropped() || error.is_io_error() {
         // Redis may say why before it hangs up.
-        let doubt = Consequences::known(&reason).map_or(Doubt::Disconnected, |known| known.doubt);
+        let doubt = Consequences::within(&reason).map_or(Doubt::Disconnected, |known| known.doubt);
         return StoreError::NoAnswer { doubt, reason };
     }
     StoreError::Refused { doubt: Consequences::read(&reason).doubt, reason }
