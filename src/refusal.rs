@@ -112,6 +112,10 @@ refusals! {
         "See why the provider of credentials fails or is late, or why the files of certificates cannot be read. The reason says which.",
         PROVIDER => Anew,
         CERTIFICATES => Anew;
+    TLS = "tls", "the tls handshake with redis failed",
+        "Trust the authority that signed Redis's certificate (Builder::tls), have the URL name a host that the certificate is for, and show a certificate if Redis wants one. The reason says which.",
+        "invalid peer certificate:" => Anew,
+        "received fatal alert:" => Anew;
     CLUSTER = "cluster", "the node of the cluster does not serve the filter's slot",
         "Name the cluster in a redis+cluster:// url. Where that is done, see CLUSTER INFO: the slot is on its way, or the cluster is down.",
         "CLUSTERDOWN" => Soon,

@@ -13,6 +13,10 @@ use support::redis_server::{RedisServer, free_port};
 use support::sentinel::Sentinel;
 use tempfile::TempDir;
 
+use super::words::named;
+
+const UNTRUSTED: Doubt = Doubt::Refused(Refusal::TLS);
+
 /// Signs certificates.
 pub(super) struct Authority(CertifiedIssuer<'static, KeyPair>);
 
@@ -30,7 +34,11 @@ impl Authority {
 
     /// A certificate for this machine, and its key.
     pub(super) fn signs(&self) -> [String; 2] {
-        let names = ["localhost", "127.0.0.1"].map(str::to_owned);
+        self.signs_for(&["localhost", "127.0.0.1"])
+    }
+
+    fn signs_for(&self, names: &[&str]) -> [String; 2] {
+        let names: Vec<_> = names.iter().copied().map(str::to_owned).collect();
         let key = KeyPair::generate().unwrap();
         let params = CertificateParams::new(names).unwrap();
         [params.signed_by(&key, &self.0).unwrap().pem(), key.serialize_pem()]
@@ -51,19 +59,29 @@ impl Site {
 
     /// Starts a server from whose clients a certificate is wanted, or not.
     fn with(authority: &Authority, wanted: &str) -> Self {
+        Self::showing(authority.signs(), authority, wanted)
+    }
+
+    /// Starts a server that shows this certificate.
+    fn showing(shown: [String; 2], authority: &Authority, wanted: &str) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let port = free_port();
-        let process = Self::launch(&directory, port, authority, wanted);
+        let process = Self::launch(&directory, port, shown, authority, wanted);
         Self { process, directory, port }
     }
 
-    fn launch(directory: &TempDir, port: u16, authority: &Authority, wanted: &str) -> Child {
+    fn launch(
+        directory: &TempDir,
+        port: u16,
+        [certificate, key]: [String; 2],
+        authority: &Authority,
+        wanted: &str,
+    ) -> Child {
         let file = |name: &str, text: &str| {
             let path = directory.path().join(name);
             fs::write(&path, text).unwrap();
             path
         };
-        let [certificate, key] = authority.signs();
         Command::new("redis-server")
             .args([
                 "--port",
@@ -90,7 +108,8 @@ impl Site {
     fn is_replaced(&mut self, authority: &Authority) {
         self.process.kill().unwrap();
         self.process.wait().unwrap();
-        self.process = Self::launch(&self.directory, self.port, authority, "yes");
+        self.process =
+            Self::launch(&self.directory, self.port, authority.signs(), authority, "yes");
     }
 
     fn guard(&self, tls: TlsSettings) -> BloomGuard {
@@ -122,15 +141,32 @@ async fn an_authority_of_ones_own_is_trusted_and_a_certificate_of_its_shown() {
     let (ours, other) = (Authority::new("one"), Authority::new("other"));
     let site = Site::start(&ours);
     live(&site.guard(trusting(&ours, &ours))).await;
-    told(&site.guard(trusting(&other, &ours)), Doubt::Disconnected, "UnknownIssuer").await;
-    told(&site.guard(TlsSettings::new()), Doubt::Disconnected, "ertificate").await;
+    told(&site.guard(trusting(&other, &ours)), UNTRUSTED, "UnknownIssuer").await;
+    told(&site.guard(TlsSettings::new()), UNTRUSTED, "ertificate").await;
     let roots = || TlsSettings::new().root_certificates_pem(ours.pem());
     let silent = site.guard(roots());
-    told(&silent, Doubt::Disconnected, "ertificate").await;
+    told(&silent, UNTRUSTED, "ertificate").await;
     let trouble = silent.state().trouble.unwrap_or_default();
     assert!(!trouble.contains("rediss://"), "it speaks TLS: {trouble}");
     let stranger = site.guard(trusting(&ours, &other));
-    told(&stranger, Doubt::Disconnected, "alert").await;
+    told(&stranger, UNTRUSTED, "alert").await;
+}
+
+#[tokio::test]
+async fn what_is_wrong_with_a_certificate_is_told_and_what_to_do() {
+    let (ours, other) = (Authority::new("one"), Authority::new("other"));
+    let authority = [ours.pem(), ours.0.key().serialize_pem()];
+    for (shown, trusted, words) in [
+        (ours.signs(), &other, "UnknownIssuer"),
+        (ours.signs_for(&["redis.internal"]), &ours, "redis.internal"),
+        (authority, &ours, "CaUsedAsEndEntity"),
+    ] {
+        let site = Site::showing(shown, &ours, "no");
+        let guard = site.guard(TlsSettings::new().root_certificates_pem(trusted.pem()));
+        named(&guard, UNTRUSTED, words).await;
+        let trouble = guard.state().trouble.unwrap_or_default();
+        assert!(!trouble.contains("redis://"), "it speaks TLS: {trouble}");
+    }
 }
 
 #[tokio::test]
@@ -153,9 +189,9 @@ async fn files_that_are_replaced_are_used_by_the_next_connection() {
     fs::write(&key, &signed[1]).unwrap();
     live(&guard).await;
     site.is_replaced(&new);
-    told(&guard, Doubt::Disconnected, "UnknownIssuer").await;
+    told(&guard, UNTRUSTED, "UnknownIssuer").await;
     fs::write(&roots, new.pem()).unwrap();
-    told(&guard, Doubt::Disconnected, "alert").await;
+    told(&guard, UNTRUSTED, "alert").await;
     for (path, text) in [&chain, &key].into_iter().zip(new.signs()) {
         fs::write(path, text).unwrap();
     }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bloom_guard::access::TlsSettings;
-use bloom_guard::{BloomGuard, Doubt, SecretKey, Verdict};
+use bloom_guard::{BloomGuard, Doubt, Refusal, SecretKey, Verdict};
 use support::eventually;
 use support::model::{Table, guard_over, live, told};
 use support::redis_server::{RedisServer, free_port};
@@ -98,5 +98,5 @@ async fn a_cluster_over_tls_is_guarded_on_all_of_its_nodes_and_no_other_authorit
         assert_eq!(guard.check(&id).await.unwrap(), Verdict::Present, "{id}");
     }
     let stranger = cluster.guard(&table, &other);
-    told(&stranger, Doubt::Disconnected, "UnknownIssuer").await;
+    told(&stranger, Doubt::Refused(Refusal::TLS), "UnknownIssuer").await;
 }

@@ -22,6 +22,8 @@ use super::access::Access;
 use super::credentials::Credentials;
 use super::driver::Driver;
 #[cfg(feature = "tls")]
+use super::refusal::Consequences;
+#[cfg(feature = "tls")]
 use super::tls::TlsSettings;
 use super::transport::{HANDSHAKE, Transport};
 use crate::random;
@@ -212,8 +214,10 @@ async fn tls(
     let connector = tokio_rustls::TlsConnector::from(config);
     let name: rustls::pki_types::ServerName<'static> = host.to_owned().try_into()?;
     let no_tls = |error: io::Error| {
-        let words = format!("{error} (a port that takes no TLS needs redis://)");
-        io::Error::new(error.kind(), words)
+        let words = error.to_string();
+        let known = Consequences::known(&words);
+        let hint = known.map_or(" (a port that takes no TLS needs redis://)", |_| "");
+        io::Error::new(error.kind(), words + hint)
     };
     Ok(move |address| {
         let connector = connector.clone();

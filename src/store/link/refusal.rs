@@ -118,6 +118,8 @@ mod tests {
         let found = |words| Consequences::within(words).map(|found| found.doubt);
         let denied = "sentinels: a:1: redis refused: NOAUTH Authentication required.";
         assert_eq!(found(denied), Some(Refused(Refusal::DENIED)));
+        let untrusted = "invalid peer certificate: UnknownIssuer: its address is named by b";
+        assert_eq!(found(untrusted), Some(Refused(Refusal::TLS)));
         assert_eq!(found("a:1: Connection refused (os error 111)"), None);
     }
 
