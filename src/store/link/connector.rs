@@ -65,7 +65,7 @@ impl Connector for Address {
             // Without TLS a server waits for the rest of what it takes for a command.
             let reason = match self.info.addr() {
                 ConnectionAddr::TcpTls { .. } => {
-                    "redis is out of reach, or its port takes no TLS and needs redis://"
+                    "redis is out of reach, its TLS handshake takes too long, or its port takes no TLS and needs redis://"
                 }
                 _ => "redis is out of reach",
             };
