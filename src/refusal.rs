@@ -21,6 +21,9 @@ pub(crate) enum Retry {
 pub(crate) const PROVIDER: &str = "the provider of credentials";
 #[cfg(feature = "redis")]
 pub(crate) const CERTIFICATES: &str = "the certificates for redis";
+/// The words behind an error in connecting to a server whose address Sentinels or nodes of a cluster gave.
+#[cfg(feature = "redis")]
+pub(crate) const NAMED: &str = "its address is named by";
 
 /// Names each refusal once: its code, its words, what to do about it, and what Redis's own message begins with.
 macro_rules! refusals {
@@ -116,6 +119,9 @@ refusals! {
         "Trust the authority that signed Redis's certificate (Builder::tls), have the URL name a host that the certificate is for, and show a certificate if Redis wants one. The reason says which.",
         "invalid peer certificate:" => Anew,
         "received fatal alert:" => Anew;
+    UNREACHABLE = "unreachable", "the redis that sentinels or the cluster name is out of reach",
+        "See that Redis runs there, and that this process can reach the addresses that Redis announces (replica-announce-ip, cluster-announce-ip).",
+        NAMED => Anew;
     CLUSTER = "cluster", "the node of the cluster does not serve the filter's slot",
         "Name the cluster in a redis+cluster:// url. Where that is done, see CLUSTER INFO: the slot is on its way, or the cluster is down.",
         "CLUSTERDOWN" => Soon,

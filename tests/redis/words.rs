@@ -5,7 +5,7 @@ use std::time::Duration;
 use bloom_guard::{BloomGuard, Doubt, Refusal};
 use support::eventually;
 use support::model::{Table, guard_over, live, told};
-use support::redis_server::RedisServer;
+use support::redis_server::{RedisServer, free_port};
 use support::sentinel::Sentinel;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
@@ -40,6 +40,28 @@ async fn a_sentinel_is_named() {
     let url = format!("redis://127.0.0.1:{}/", sentinel.port());
     let guard = guard_over(&url, &Table::with(0..100)).build().unwrap();
     named(&guard, Doubt::Refused(Refusal::REPLICA), "redis is a sentinel").await;
+}
+
+#[tokio::test]
+async fn an_address_that_a_cluster_or_sentinels_name_in_vain_is_told_from_that_of_the_url() {
+    let redis = RedisServer::with(&[
+        "--cluster-enabled",
+        "yes",
+        "--cluster-announce-ip",
+        "127.0.0.2",
+        "--cluster-require-full-coverage",
+        "no",
+    ]);
+    redis.serves_part(0, 1);
+    let sentinel = Sentinel::start("ids", free_port(), Duration::from_secs(3_600), &[]);
+    for (url, by) in [
+        (format!("redis+cluster://127.0.0.1:{}", redis.port()), "the cluster of 127.0.0.1"),
+        (format!("redis+sentinel://127.0.0.1:{}/ids", sentinel.port()), "the sentinels"),
+    ] {
+        let guard = guard_over(&url, &Table::with(0..100)).build().unwrap();
+        named(&guard, Doubt::Refused(Refusal::UNREACHABLE), "Connection refused").await;
+        told(&guard, Doubt::Refused(Refusal::UNREACHABLE), by).await;
+    }
 }
 
 #[tokio::test]

@@ -7,10 +7,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use ::redis::{ConnectionAddr, ConnectionInfo, RedisResult, Value};
+use ::redis::{ConnectionAddr, ConnectionInfo, RedisError, RedisResult, Value};
 use tokio::sync::Mutex;
 use tokio::time::{Instant, sleep};
 
+use crate::refusal::NAMED;
 use crate::store::BoxFuture;
 use crate::store::link::access::Access;
 use crate::store::link::connector::{Address, Connector};
@@ -96,7 +97,13 @@ impl<N: Names> Connector for Named<N> {
     fn connect(&self) -> BoxFuture<'_, RedisResult<Arc<dyn Transport>>> {
         Box::pin(async move {
             let server = self.since(lately()).await?;
-            let transport = self.names.dial(&server).connect().await?;
+            let named = |error: RedisError| {
+                if !error.is_io_error() {
+                    return error;
+                }
+                io::Error::other(format!("{error}: {NAMED} {:?}", self.names)).into()
+            };
+            let transport = self.names.dial(&server).connect().await.map_err(named)?;
             Ok(Arc::new(ToNamed::new(transport, server, self.clone())) as Arc<dyn Transport>)
         })
     }
