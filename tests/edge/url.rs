@@ -151,6 +151,9 @@ fn a_url_is_refused_with_the_reason_and_without_its_password() {
         ("redis://:hunter2#@h", "fragment"),
         ("redis://:hunter2@h:port", "port"),
         ("redis://h:0", "port"),
+        ("redis://h:99999", "1 to 65535"),
+        ("redis://::1:21003", "brackets"),
+        ("redis://2001:db8::ffff/3", "brackets"),
         ("redis://[::1", "host"),
         ("redis://h,i", "several hosts"),
         ("redis://user@h", "a user without a password"),
@@ -174,6 +177,14 @@ fn a_url_is_refused_with_the_reason_and_without_its_password() {
     ] {
         let reason = refused(url);
         assert!(reason.contains(words), "{url}: {reason}");
+        // Of a password speaks only what is said of a URL that may have one.
+        let may_have = url.contains(['@', '#', '?']);
+        assert!(may_have || !reason.contains("percent-encoded"), "{url}: {reason}");
+    }
+    for url in ["redis://u:a/b@h", "redis://u:a?b@h", "redis://u:a#b@h", "redis+unix:///p?pass=a&b"]
+    {
+        let reason = refused(url);
+        assert!(reason.contains("percent-encoded"), "{url}: {reason}");
     }
     for url in [
         "redis+sentinel://[::1],[::2]:7/name/3",

@@ -38,15 +38,22 @@ impl Endpoint {
             let reason = "a rediss:// url needs the crate feature `tls`";
             return Err(SettingError::Combination { reason });
         }
-        endpoint(url).map_err(|reason| unreadable(&reason))
+        endpoint(url).map_err(|reason| unreadable(url, &reason))
     }
 }
 
 /// What is wrong with a URL. Nothing of it is repeated, as it may hold a password.
-fn unreadable(reason: &str) -> SettingError {
+fn unreadable(url: &str, reason: &str) -> SettingError {
+    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
+    let is_cut = rest.split_once('@').is_some_and(|(before, _)| before.contains(['/', '?', '#']));
+    let hint = if is_cut || rest.contains("pass") {
+        " (in a password, / ? # @ and & are percent-encoded)"
+    } else {
+        ""
+    };
     let reason = format!(
         "the url cannot be read: {reason}; expected is redis://[user][:password@]host[:port][/database], or one of the other forms \
-         that Builder::redis lists (in a password, / ? # @ and & are percent-encoded)"
+         that Builder::redis lists{hint}"
     );
     SettingError::Invalid { setting: "redis", reason }
 }
@@ -184,9 +191,13 @@ impl<'a> Parts<'a> {
 }
 
 fn server(text: &str, default_port: u16) -> Result<Server, String> {
+    if !text.starts_with('[') && text.matches(':').count() > 1 {
+        return Err("an IPv6 address stands in brackets, as in [::1]:6379".to_owned());
+    }
     let (host, port) = match text.rsplit_once(':') {
         Some((host, port)) if !port.ends_with(']') => {
-            let port = port.parse::<NonZeroU16>().map_err(|_| "a port is no number")?;
+            let port =
+                port.parse::<NonZeroU16>().map_err(|_| "a port is no number from 1 to 65535")?;
             (host, port.get())
         }
         _ => (text, default_port),
