@@ -109,8 +109,11 @@ impl GuardState {
             (Ok(_), Some(words)) => troubles.push(words),
             (Ok(_), None) => {}
         }
+        // What is told above is the cause of these failures, too.
+        let is_told = |advice| self.live.as_ref().is_err_and(|doubt| doubt.advice() == advice);
         for (name, work) in [("inserts", &self.inserts), ("rebuilds", &self.rebuilds)] {
-            if let Some(failure) = work.failed.as_ref().filter(|_| work.is_failing) {
+            let failure = work.failed.as_ref().filter(|_| work.is_failing);
+            if let Some(failure) = failure.filter(|failure| !is_told(failure.advice)) {
                 troubles.push(format!("{name}: {failure}"));
             }
         }

@@ -65,6 +65,21 @@ async fn an_address_that_a_cluster_or_sentinels_name_in_vain_is_told_from_that_o
 }
 
 #[tokio::test]
+async fn one_cause_is_told_once() {
+    let url = format!("redis://127.0.0.1:{}/", free_port());
+    let guard = guard_over(&url, &Table::with(0..100)).build().unwrap();
+    named(&guard, Doubt::Disconnected, "Connection refused").await;
+    eventually("a look whether a rebuild is due fails too", SOON, || async {
+        let state = guard.state();
+        let words = state.trouble.clone().unwrap_or_default();
+        assert_eq!(words.matches("Connection refused").count(), 1, "{words}");
+        let both = state.inserts.is_failing && state.rebuilds.is_failing;
+        if both { Ok(()) } else { Err(format!("{state}")) }
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn a_password_that_is_set_at_run_time_is_asked_for() {
     let redis = RedisServer::start();
     let guard = guard_over(&redis.url(), &Table::with(0..100)).build().unwrap();
