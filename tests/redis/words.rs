@@ -42,6 +42,48 @@ async fn a_sentinel_is_named() {
     named(&guard, Doubt::Refused(Refusal::REPLICA), "redis is a sentinel").await;
 }
 
+/// A user who may do all but one thing.
+const USER: [&str; 7] = ["ACL", "SETUSER", "guard", "on", ">p", "~*", "+@all"];
+
+fn of_user(redis: &RedisServer) -> BloomGuard {
+    let url = format!("redis://guard:p@127.0.0.1:{}/", redis.port());
+    guard_over(&url, &Table::with(0..100)).build().unwrap()
+}
+
+#[tokio::test]
+async fn a_right_that_a_user_lacks_is_named() {
+    for right in ["info", "time", "eval", "evalsha"] {
+        let redis = RedisServer::start();
+        redis.run::<()>(&[&USER[..], &[&format!("-{right}")]].concat());
+        named(&of_user(&redis), Doubt::Refused(Refusal::DENIED), right).await;
+    }
+}
+
+#[tokio::test]
+async fn a_right_that_a_user_loses_is_named() {
+    for right in ["info", "time", "evalsha"] {
+        let redis = RedisServer::start();
+        redis.run::<()>(&USER);
+        let guard = of_user(&redis);
+        live(&guard).await;
+        redis.run::<()>(&["ACL", "SETUSER", "guard", &format!("-{right}")]);
+        eventually("state and insert say so", SOON, || async {
+            let error = guard.insert(&7).await.err().map(|error| error.to_string());
+            let trouble = guard.state().trouble;
+            let names = |words: &String| words.contains("NOPERM") && words.contains(right);
+            let both = [&error, &trouble].map(|words| words.as_ref().is_some_and(names));
+            let advice = Refusal::DENIED.advice();
+            let is_advised = trouble.as_ref().is_some_and(|words| words.contains(advice));
+            if both == [true; 2] && is_advised {
+                Ok(())
+            } else {
+                Err(format!("{error:?} {trouble:?}"))
+            }
+        })
+        .await;
+    }
+}
+
 #[tokio::test]
 async fn an_address_that_a_cluster_or_sentinels_name_in_vain_is_told_from_that_of_the_url() {
     let redis = RedisServer::with(&[
