@@ -44,7 +44,7 @@ pub(super) fn say(json: bool, words: &str, value: &impl Serialize) -> Result<(),
     let mut out = io::stdout().lock();
     if json {
         let value = serde_json::to_string(value).map_err(io::Error::from)?;
-        writeln!(out, "{value}")?;
+        writeln!(out, "{}", for_terminal(&value))?;
     } else {
         writeln!(out, "{}", for_terminal(words.trim_end()))?;
     }
@@ -59,7 +59,8 @@ pub(super) fn tell(outcome: Outcome, json: bool) -> ExitCode {
         Err(Failure(words)) => {
             // Nobody is left to be told where this fails.
             let _told = if json {
-                writeln!(io::stderr(), "{}", json!({ "error": words }))
+                let value = json!({ "error": words }).to_string();
+                writeln!(io::stderr(), "{}", for_terminal(&value))
             } else {
                 writeln!(io::stderr(), "error: {}", for_terminal(&words))
             };
@@ -68,11 +69,11 @@ pub(super) fn tell(outcome: Outcome, json: bool) -> ExitCode {
     }
 }
 
-/// Escapes what would steer a terminal: ids, names and a server's words may hold it.
+/// Escapes what would steer a terminal: ids, names and a server's words may hold it. JSON keeps its meaning.
 fn for_terminal(text: &str) -> String {
     let escape = |letter: char| match letter {
         '\n' => "\n".to_owned(),
-        letter if letter.is_control() => letter.escape_default().to_string(),
+        letter if letter.is_control() => format!("\\u{:04x}", u32::from(letter)),
         letter => letter.to_string(),
     };
     text.chars().map(escape).collect()
@@ -84,6 +85,9 @@ mod tests {
 
     #[test]
     fn no_text_steers_a_terminal() {
-        assert_eq!(for_terminal("a\nb\x1b[2J\u{9b}ü"), "a\nb\\u{1b}[2J\\u{9b}ü");
+        let words = "a\nb\x1b[2J\u{9b}ü";
+        assert_eq!(for_terminal(words), "a\nb\\u001b[2J\\u009bü");
+        let shown = for_terminal(&json!(words).to_string());
+        assert_eq!(serde_json::from_str::<String>(&shown).unwrap(), words);
     }
 }
