@@ -11,7 +11,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
-use super::resp::{LINE, Packed, read};
+use super::resp::{LINE, Packed, Unfinished, read};
 use super::transport::{Transport, words};
 use crate::store::BoxFuture;
 
@@ -118,6 +118,7 @@ async fn drive(
 ) -> io::Result<()> {
     let (mut reader, mut writer) = split(stream);
     let mut input = Vec::with_capacity(READ);
+    let mut unfinished = Unfinished::default();
     let mut output = Vec::new();
     let mut written = 0;
     loop {
@@ -143,7 +144,7 @@ async fn drive(
                     return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "redis has closed the connection"));
                 }
                 *heard |= !input.starts_with(&TLS_ALERT);
-                give(&mut input, sent)?;
+                give(&mut input, sent, &mut unfinished)?;
                 input.reserve(READ);
             }
         }
@@ -176,18 +177,26 @@ fn take(request: Request, output: &mut Vec<u8>, sent: &mut VecDeque<Sent>) {
 }
 
 /// Gives replies to the requests that wait for them; keeps what is not whole yet.
-fn give(input: &mut Vec<u8>, sent: &mut VecDeque<Sent>) -> io::Result<()> {
+fn give(
+    input: &mut Vec<u8>,
+    sent: &mut VecDeque<Sent>,
+    unfinished: &mut Unfinished,
+) -> io::Result<()> {
     let mut rest = input.as_slice();
     loop {
         // All of it belongs to the first request that waits. Without one there may be an error.
         let room = sent.front().map_or(LINE, |first| first.room);
         let mut behind = rest;
-        let value = read(&mut behind)?;
+        let value = if unfinished.has_come(rest)? { read(&mut behind)? } else { None };
         let taken = rest.len() - if value.is_some() { behind.len() } else { 0 };
         if taken > room {
             return Err(odd("redis sends more than it was asked for"));
         }
-        let Some(value) = value else { break };
+        let Some(value) = value else {
+            unfinished.begins(rest);
+            break;
+        };
+        *unfinished = Unfinished::default();
         rest = behind;
         let Some(first) = sent.front_mut() else {
             let unasked = || odd("a reply that nobody waits for");

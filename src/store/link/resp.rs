@@ -81,29 +81,87 @@ const SHORT: usize = 512;
 /// How deep arrays may lie in each other.
 const DEPTH: u32 = 8;
 
+/// How far an array was looked at of which not all has come: it is read when it is whole, and not each time bytes come in.
+#[derive(Default)]
+pub(super) struct Unfinished {
+    /// What lies before this has been looked at.
+    at: usize,
+    /// How many values it lacks, itself counted.
+    open: usize,
+}
+
+impl Unfinished {
+    /// Takes note of the value that these bytes begin, if it is an array, and no note was taken before.
+    pub(super) fn begins(&mut self, input: &[u8]) {
+        if self.open == 0 {
+            *self = Self { at: 0, open: usize::from(input.first() == Some(&b'*')) };
+        }
+    }
+
+    /// Whether the value that these bytes begin with may be read.
+    pub(super) fn has_come(&mut self, input: &[u8]) -> io::Result<bool> {
+        while self.open > 0 {
+            let Some(Line { kind, text, rest }) = Line::read(&input[self.at..])? else {
+                return Ok(false);
+            };
+            let (more, items) = match kind {
+                b'$' | b'*' if text == "-1" => (0, 0),
+                b'$' => (count(text)?.saturating_add(2), 0),
+                b'*' => (0, count(text)?),
+                _ => (0, 0),
+            };
+            let Some(rest) = rest.get(more..) else { return Ok(false) };
+            self.at = input.len() - rest.len();
+            self.open = (self.open - 1).checked_add(items).ok_or_else(not_resp)?;
+        }
+        Ok(true)
+    }
+}
+
+/// A value's first line, and what comes behind it.
+struct Line<'a> {
+    kind: u8,
+    text: &'a str,
+    rest: &'a [u8],
+}
+
+impl<'a> Line<'a> {
+    fn read(input: &'a [u8]) -> io::Result<Option<Self>> {
+        let Some(end) = input.iter().position(|byte| *byte == b'\n') else {
+            return if input.len() < LINE { Ok(None) } else { Err(not_resp()) };
+        };
+        let (line, rest) = input.split_at(end + 1);
+        let [kind, text @ .., b'\r', b'\n'] = line else { return Err(not_resp()) };
+        let text = std::str::from_utf8(text).map_err(|_| not_resp())?;
+        Ok(Some(Self { kind: *kind, text, rest }))
+    }
+}
+
+fn number(text: &str) -> io::Result<i64> {
+    text.parse().map_err(|_| not_resp())
+}
+
+fn count(text: &str) -> io::Result<usize> {
+    usize::try_from(number(text)?).map_err(|_| not_resp())
+}
+
 /// Takes the first value off some bytes; nothing if not all of it has come.
 pub(super) fn read(input: &mut &[u8]) -> io::Result<Option<Value>> {
     read_within(input, DEPTH)
 }
 
 fn read_within(input: &mut &[u8], depth: u32) -> io::Result<Option<Value>> {
-    let Some(end) = input.iter().position(|byte| *byte == b'\n') else {
-        return if input.len() < LINE { Ok(None) } else { Err(not_resp()) };
-    };
-    let (line, rest) = input.split_at(end + 1);
-    let [kind, text @ .., b'\r', b'\n'] = line else { return Err(not_resp()) };
-    let text = std::str::from_utf8(text).map_err(|_| not_resp())?;
-    let number = || text.parse::<i64>().map_err(|_| not_resp());
-    let count = || usize::try_from(number()?).map_err(|_| not_resp());
+    let Some(Line { kind, text, rest }) = Line::read(input)? else { return Ok(None) };
+    let line = &input[..input.len() - rest.len()];
     *input = rest;
     Ok(Some(match kind {
         b'+' if text == "OK" => Value::Okay,
         b'+' => Value::SimpleString(text.to_owned()),
         b'-' => parse_redis_value(line).map_err(|_| not_resp())?,
-        b':' => Value::Int(number()?),
+        b':' => Value::Int(number(text)?),
         b'$' | b'*' if text == "-1" => Value::Nil,
         b'$' => {
-            let Some((bytes, rest)) = input.split_at_checked(count()?.saturating_add(2)) else {
+            let Some((bytes, rest)) = input.split_at_checked(count(text)?.saturating_add(2)) else {
                 return Ok(None);
             };
             *input = rest;
@@ -111,7 +169,7 @@ fn read_within(input: &mut &[u8], depth: u32) -> io::Result<Option<Value>> {
         }
         b'*' if depth > 0 => {
             let mut items = Vec::new();
-            for _ in 0..count()? {
+            for _ in 0..count(text)? {
                 let Some(item) = read_within(input, depth - 1)? else { return Ok(None) };
                 items.push(item);
             }
@@ -167,9 +225,15 @@ pub(crate) mod tests {
         while !rest.is_empty() {
             let before = rest;
             assert!(read(&mut rest).unwrap().is_some());
-            for len in 0..before.len() - rest.len() {
+            let whole = before.len() - rest.len();
+            let mut unfinished = Unfinished::default();
+            unfinished.begins(before);
+            for len in 0..whole {
                 assert_eq!(read(&mut &before[..len]).unwrap(), None, "{len} of {before:?}");
+                let is_array = before[0] == b'*';
+                assert_eq!(unfinished.has_come(&before[..len]).unwrap(), !is_array, "{len}");
             }
+            assert!(unfinished.has_come(before).unwrap());
         }
     }
 

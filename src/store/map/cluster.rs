@@ -209,10 +209,11 @@ fn read_node(node: Reply, asked: &Server) -> Result<Option<Server>, StoreError> 
     };
     let port = port.int()?;
     let port = u16::try_from(port).map_err(|_| odd(SLOTS, format!("the port {port}")))?;
-    let host = host.optional_bytes()?.unwrap_or_default();
+    let mut host = host.optional_bytes()?.unwrap_or_default();
     if host == b"?" {
-        // It has no name of the kind that is preferred.
-        return Ok(None);
+        // It has no name of the kind that is preferred. Behind its id stands what else it has.
+        let Some(other) = other_host(fields.nth(1)) else { return Ok(None) };
+        host = other;
     }
     let mut host = String::from_utf8(host).map_err(|_| odd(SLOTS, "a host that is no text"))?;
     if host.is_empty() {
@@ -220,6 +221,19 @@ fn read_node(node: Reply, asked: &Server) -> Result<Option<Server>, StoreError> 
         host.clone_from(&asked.host);
     }
     Ok(Some(Server { host, port }))
+}
+
+/// Reads an address, or else a name, from pairs of what more is said of a node.
+fn other_host(pairs: Option<Reply>) -> Option<Vec<u8>> {
+    let mut hosts = [None, None];
+    for [what, is] in pairs?.pairs().ok()? {
+        match &*what.bytes().ok()? {
+            b"ip" => hosts[0] = Some(is.bytes().ok()?),
+            b"hostname" => hosts[1] = Some(is.bytes().ok()?),
+            _ => {}
+        }
+    }
+    hosts.into_iter().flatten().find(|host| host != b"?")
 }
 
 impl fmt::Debug for Cluster {
@@ -414,9 +428,28 @@ mod tests {
 
     /// As all do where names are preferred and there are none: `cluster-preferred-endpoint-type hostname`.
     #[test]
-    fn a_node_that_has_no_preferred_name_serves_nothing() {
-        let told = named(5, vec![(0, 99, vec![node(Some("?"), 7)])]).unwrap_err();
-        assert!(told.contains("no node for slot 5"), "{told}");
+    fn a_node_that_has_no_preferred_name_is_where_else_it_says_it_is() {
+        for (more, expected) in [
+            (&["ip", "10.0.0.7"][..], Ok("10.0.0.7:7")),
+            (&["hostname", "node-7"], Ok("node-7:7")),
+            (&["shard-id", "ip", "ip", "10.0.0.7"], Ok("10.0.0.7:7")),
+            // It knows no address of its own before it has met another.
+            (&["ip", ""], Ok("asked:7")),
+            (&["ip", "?"], Err(())),
+            (&["shard-id", "ip"], Err(())),
+            (&["ip"], Err(())),
+            (&[], Err(())),
+        ] {
+            let ranges = vec![(0, 99, vec![node_with(Some("?"), 7, more)])];
+            let named = named(5, ranges);
+            let is_refused =
+                named.as_ref().is_err_and(|error| error.contains("no node for slot 5"));
+            match expected {
+                Ok(expected) => assert_eq!(named.as_deref(), Ok(expected), "{more:?}"),
+                Err(()) => assert!(is_refused, "{more:?}: {named:?}"),
+            }
+        }
+        assert!(named(5, vec![(0, 99, vec![node(Some("?"), 7)])]).is_err(), "as before Redis 7");
     }
 
     #[test]

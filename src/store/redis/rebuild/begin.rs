@@ -64,15 +64,16 @@ impl RedisBuild {
         let sizing = Sizing::sharded(sizing.capacity, sizing.rate, shards);
         let sizing = sizing.map_err(|error| odd("the size of a filter", error))?;
         self.make_sure_of_room(sizing.one().bytes()).await?;
-        let due = std::mem::take(&mut self.due);
+        let (due, mut elsewhere) = (std::mem::take(&mut self.due), false);
         for begun in join_all(due.into_iter().map(|due| due.lease(&sizing))).await {
             match begun {
                 Ok(Some(build)) => self.builds.push(build),
-                // Those that were begun give their leases back.
-                Ok(None) if self.all => return Ok(None),
-                Ok(None) => {}
+                Ok(None) => elsewhere = true,
                 Err(error) => self.failed.push(error),
             }
+        }
+        if elsewhere && self.all {
+            return Ok(None);
         }
         let Some(first) = self.builds.first() else {
             return self.failed.pop().map_or(Ok(None), Err);
@@ -152,7 +153,11 @@ impl Due {
                 "OK" => {
                     let fields = fields.try_into();
                     let fields = fields.map_err(|_| odd(LEASE.name(), "too few fields"))?;
-                    return self.leased(&connection, header, lease, fields).map(Some);
+                    let leased = self.leased(&connection, header, lease.clone(), fields);
+                    if leased.is_err() {
+                        lease.release().await;
+                    }
+                    return leased.map(Some);
                 }
                 "LOST" => return Err(StoreError::lost("the lease")),
                 "BUSY" => return Ok(None),
