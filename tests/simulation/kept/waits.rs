@@ -70,18 +70,21 @@ pub(super) fn stands_still_in_a_replay() -> Plan {
 pub(super) fn slow_replay() -> Plan {
     // Six calls of the script.
     const IDS: u64 = 800;
+    // Behind the scan, whenever the process is back.
+    const COMMITS: u64 = 10_100;
     let begins = WORKS - 40;
     let effect = Effect::DelayRequest(450);
     let slow = Trap { on: AGAIN, instance: Some(ONE), effect, times: 8 };
     let create = |instance, create| What::Create { instance, create };
-    let mut operations = lost(10_000, 7600);
+    let mut operations = lost(COMMITS, 7600);
     operations.extend([
-        (begins, create(ONE, Create { ids: 0..IDS, ..Create::of(0, 10_000 - begins) })),
+        (begins, create(ONE, Create { ids: 0..IDS, ..Create::of(0, COMMITS - begins) })),
         (WORKS, What::Trap(slow)),
         // Redis knows the script from then on.
         (7200, create(OTHER, Create::of(IDS, 1))),
     ]);
-    operations.extend((10_010..10_500).step_by(60).map(|at| (at, What::Sweep { instance: OTHER })));
+    let asked = COMMITS + 10..COMMITS + 500;
+    operations.extend(asked.step_by(60).map(|at| (at, What::Sweep { instance: OTHER })));
     let processes = [Process { capacity: 1000, ..PATIENT }; 4];
     sorted(DRAWN_UP + 7, Config { pool: IDS, processes, ..config(5) }, operations)
 }
