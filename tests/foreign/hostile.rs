@@ -222,6 +222,8 @@ async fn happens(mishap: Mishap, server: &mut RedisServer, world: &World) {
             replica.run::<()>(&["REPLICAOF", "NO", "ONE"]);
             while_requests_go_on().await;
             follow(server, &replica).await;
+            // What is other for less than a second while no request comes is not noticed.
+            while_requests_go_on().await;
             server.run::<()>(&["REPLICAOF", "NO", "ONE"]);
         }
     }
