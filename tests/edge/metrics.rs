@@ -16,6 +16,8 @@ use tower::{Layer, ServiceExt};
 
 const GUIDE: &str = include_str!("../../src/guide/operating.md");
 const SOON: Duration = Duration::from_secs(10);
+/// The id of a request that holds the lane.
+const HELD: u64 = 500;
 /// Ended by a call, long before.
 const SETTLE: Duration = Duration::from_secs(3600);
 
@@ -120,6 +122,7 @@ async fn every_metric_moves() {
     let builder = guard_over(&redis.url(), &table).capacity(1_000, 0.01).lane(1, 1);
     let builder = builder.on_unknown(OnUnknown::PassLimited).audits_per_second(1_000);
     let builder = builder.settle(SETTLE).longest_transaction(Duration::from_secs(1));
+    let builder = builder.single_flight(Duration::from_secs(60));
     let guard = metrics::with_local_recorder(&recorder, || builder.build().unwrap());
     let mut watch = Watch { handle: recorder.handle(), moved: BTreeSet::new() };
     watch.until("bloom_guard_settling_seconds", |rest| rest > 0.0).await;
@@ -145,6 +148,9 @@ async fn every_metric_moves() {
     redis.kill();
     assert!(guard.insert(&8_001).await.is_err());
     let (door, held) = hold_the_lane(&guard).await;
+    let (also, there) = (guard.clone(), table.clone());
+    let waits = tokio::spawn(async move { get(&also, &there, HELD).await });
+    watch.until("bloom_guard_single_flight_total", |waited| waited > 0.0).await;
     for name in ["checks", "inserts", "rebuilds"] {
         watch.until(&format!("bloom_guard_{name}_failing_seconds"), |since| since > 0.0).await;
     }
@@ -153,6 +159,7 @@ async fn every_metric_moves() {
     watch.until("bloom_guard_lane_rejected_last_minute", |requests| requests > 0.0).await;
     door.add_permits(1);
     held.await.unwrap().unwrap();
+    assert_eq!(waits.await.unwrap(), 200);
     watch.until("bloom_guard_lane_in_use", |places| places == 0.0).await;
 
     redis.restart();
@@ -207,12 +214,12 @@ async fn hold_the_lane(
         let request = Request::get(format!("/users/{id}")).body(String::new()).unwrap();
         tokio::spawn(service.clone().oneshot(request))
     };
-    let held = send(500);
+    let held = send(HELD);
     eventually("the lane is taken", SOON, || async {
         let in_use = guard.state().lane.in_use;
         if in_use == 1 { Ok(()) } else { Err(in_use.to_string()) }
     })
     .await;
-    assert_eq!(send(501).await.unwrap().unwrap().status(), 503);
+    assert_eq!(send(HELD + 1).await.unwrap().unwrap().status(), 503);
     (door, held)
 }
