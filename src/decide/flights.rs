@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use tokio::sync::{Semaphore, oneshot};
+use tokio::sync::{Semaphore, watch};
 use tokio::time::{Instant, timeout_at};
 
 use super::recent::IdHash;
@@ -32,7 +32,8 @@ pub(crate) struct Flights {
 struct Flight {
     /// Nobody waits for longer than until then, however many requests come.
     until: Instant,
-    waiting: Vec<oneshot::Sender<()>>,
+    /// Whom they wait for: dropped, it has arrived. Made with the first of them.
+    arrives: Option<watch::Sender<()>>,
 }
 
 /// What a request does.
@@ -66,24 +67,22 @@ impl Flights {
         let mut flight = match part.entry(id) {
             Entry::Vacant(_) if is_full => return Turn::Go(None),
             Entry::Vacant(room) => {
-                room.insert(Flight { until: now + self.max_wait, waiting: Vec::new() });
+                room.insert(Flight { until: now + self.max_wait, arrives: None });
                 return Turn::Go(Some(Lead { flights: Arc::clone(self), id }));
             }
             Entry::Occupied(flight) => flight,
         };
         let flight = flight.get_mut();
-        if now >= flight.until || flight.waiting.len() == WAITING_FOR_ONE {
+        let arrives = flight.arrives.get_or_insert_default();
+        if now >= flight.until || arrives.receiver_count() >= WAITING_FOR_ONE {
             return Turn::Go(None);
         }
         let Ok(place) = Arc::clone(&self.room).try_acquire_owned() else {
             return Turn::Go(None);
         };
-        let (arrives, arrived) = oneshot::channel();
-        flight.waiting.push(arrives);
-        let until = flight.until;
+        let (mut arrived, until) = (arrives.subscribe(), flight.until);
         Turn::Wait(async move {
-            // It arrives when the sender is dropped.
-            let _ends = timeout_at(until, arrived).await;
+            let _ends = timeout_at(until, arrived.changed()).await;
             drop(place);
         })
     }
@@ -170,10 +169,13 @@ mod tests {
             assert!(lead(flights.enter(*id, now)).is_none(), "so many wait for one");
         }
         assert_eq!(waiting.len(), WAITING);
+        // Whoever leaves makes room: of all, and of those that wait for one.
         waiting.pop();
         let id = hash(99);
         kept.push(lead(flights.enter(id, now)));
-        drop(wait(flights.enter(id, now)));
+        for _ in 0..2 * WAITING_FOR_ONE {
+            drop(wait(flights.enter(id, now)));
+        }
     }
 
     #[tokio::test(start_paused = true)]

@@ -139,6 +139,10 @@ impl Rebuilder {
                         {
                             known = known.map(|known| known.given_up(survey.now_us));
                         }
+                        // It answers, if not as well as it should.
+                        Err(_) if cause == Cause::Crowded => {
+                            known = known.map(|known| known.given_up(survey.now_us));
+                        }
                         Err(_) => {
                             wait = self.runner.progress.read_for() * WAIT_PER_READING;
                             wait = wait.clamp(POLL, LONGEST_WAIT);

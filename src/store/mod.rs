@@ -248,7 +248,7 @@ impl Build {
     /// Notes in the store what the source reads. Returns what is noted there if that is something else, unless a loss is
     /// accepted.
     pub(crate) async fn identify(
-        &self,
+        &mut self,
         source: &str,
         accepts_loss: bool,
     ) -> Result<Option<String>, StoreError> {

@@ -154,12 +154,11 @@ async fn nobody_waits_longer_than_stated_nor_is_refused_for_a_first_request_that
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_first_request_that_panics_or_hangs_up_releases_the_others_who_are_not_refused() {
+async fn a_first_request_that_panics_or_hangs_up_releases_the_others_to_the_lane() {
     for hangs_up in [false, true] {
         let site = Site::in_process(NegativeCaching::new()).await;
         let handler = if hangs_up { Handler::Answers(10 * MAX_WAIT) } else { Handler::Panics };
-        let first = timeout(LATENCY, site.clone().ask(7, handler, "owner"));
-        let first = tokio::spawn(first);
+        let first = tokio::spawn(timeout(LATENCY, site.clone().ask(7, handler, "owner")));
         tokio::task::yield_now().await;
         let (statuses, took) = site.all_ask(7, Handler::Answers(LATENCY), "owner").await;
         assert_eq!(statuses, [StatusCode::OK; CLIENTS]);

@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use bloom_guard::rebuild::RebuildSource;
 use bloom_guard::{
-    BloomGuard, Builder, Doubt, Mode, OnUnknown, RebuildError, SecretKey, Sizing, Verdict,
+    BloomGuard, Builder, Doubt, Mode, OnUnknown, RebuildError, Schedule, SecretKey, Sizing, Verdict,
 };
 use http::StatusCode;
 use support::eventually;
@@ -261,4 +262,29 @@ async fn of_several_servers_one_that_is_lost_makes_only_its_own_ids_unknown() {
         }
     }
     assert!(refused > passed, "{refused} refused, {passed} not");
+}
+
+/// The source has an identity, and any of the servers may be the one that is lost.
+#[tokio::test(flavor = "multi_thread")]
+async fn whichever_of_several_servers_is_lost_the_others_shards_are_rebuilt() {
+    let mut servers = [(); 2].map(|()| RedisServer::start());
+    let urls = servers.each_ref().map(RedisServer::url);
+    let table = Table::with(0..IDS);
+    let source = table.clone().with_identity("users");
+    let guard = guard(&urls[0]).rebuild(Schedule::manual(), source);
+    let guard = in_shards(guard).redis_each(&urls).build().unwrap();
+    ready(&guard).await;
+    for lost in 0..2 {
+        let stays = 1 - lost;
+        servers[lost].kill();
+        servers[stays].run::<()>(&["FLUSHALL"]);
+        eventually("the shards that can be are rebuilt", Duration::from_secs(30), || async {
+            let bits = servers[stays].keys();
+            let bits = bits.iter().filter(|key| key.ends_with(":bits")).count();
+            if bits == SHARDS as usize / 2 { Ok(()) } else { Err(format!("{:?}", guard.state())) }
+        })
+        .await;
+        servers[lost].restart();
+        ready(&guard).await;
+    }
 }

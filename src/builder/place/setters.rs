@@ -40,7 +40,8 @@ impl Builder {
     /// Spreads the filter's [`shards`](Self::shards) over the servers at these URLs, in turn: in place of [`redis`](Self::redis),
     /// for a filter or a flood that is too much for one server, where there is no cluster. Of a server that is away, the ids in its
     /// shards are unknown and cannot be inserted; no other is concerned. All processes must name the same servers, in any order;
-    /// others are [another filter](crate::guide::fleet#moving-to-another-filter).
+    /// others are [another filter](crate::guide::fleet#moving-to-another-filter). Keep the servers' clocks together, as by NTP: the filter is as
+    /// old as its oldest shard.
     ///
     /// Each URL leads to a server or to Sentinels; a cluster spreads shards by itself, and is an error here.
     pub fn redis_each(mut self, urls: impl IntoIterator<Item: AsRef<str>>) -> Self {
@@ -49,8 +50,13 @@ impl Builder {
             .map(|url| Endpoint::parse(url.as_ref()))
             .collect::<Result<Vec<_>, _>>();
         let judged = servers.and_then(|mut servers| {
-            // So that their order makes no difference.
-            servers.sort_by_key(|server| format!("{server:?}"));
+            // So that their order makes no difference, nor that of a server's Sentinels.
+            servers.sort_by_cached_key(|server| {
+                let mut words: Vec<_> =
+                    format!("{server:?}").split([' ', ',', '[', ']']).map(str::to_owned).collect();
+                words.sort();
+                words
+            });
             let mut servers = servers.into_iter();
             self.place.redis = servers.next();
             self.place.others = servers.collect();

@@ -236,7 +236,13 @@ impl Shard {
         let built_us = live.as_ref().map(|live| live.generation.get());
         let future_us = built_us.ok().filter(|built| *built > view.now_us);
         let due_us = settled_us.map(|until| future_us.unwrap_or(until)).max(Some(asked_us));
-        Ok(Survey::new(live.map(|header| self.figures(header)), view.now_us, due_us))
+        let live = live.map(|header| {
+            let live = self.figures(header);
+            let rate = self.copies.rate_beyond(&header);
+            let live = LiveFilter { expected_rate: rate.unwrap_or(live.expected_rate), ..live };
+            self.said.lock().insert((header, live)).1
+        });
+        Ok(Survey::new(live, view.now_us, due_us))
     }
 
     /// Has checks compute with a header.
@@ -261,12 +267,10 @@ impl Shard {
 
     fn figures(&self, header: Header) -> LiveFilter {
         let mut said = self.said.lock();
-        let live = match *said {
+        match *said {
             Some((of, live)) if of == header => live,
             _ => said.insert((header, LiveFilter::from(header))).1,
-        };
-        let expected_rate = self.copies.rate_beyond(&header).unwrap_or(live.expected_rate);
-        LiveFilter { expected_rate, ..live }
+        }
     }
 
     pub(crate) fn condition(&self) -> Condition {

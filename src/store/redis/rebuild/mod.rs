@@ -61,23 +61,26 @@ impl RedisBuild {
         async { drop(kept.await) }
     }
 
+    /// Notes the source's identity in each shard that is due, unless one has another's. Leaves out those that cannot be asked; fails
+    /// where none can.
     pub(crate) async fn identify(
-        &self,
+        &mut self,
         source: &str,
         accepts_loss: bool,
     ) -> Result<Option<String>, StoreError> {
-        let shard = &self.shards.all[0];
-        let connection = shard.connected(Purpose::Rebuilds, CALL).await?;
-        let meta = &shard.known.keys.meta;
-        let asked = cmd("HGET").arg(meta).arg("source").clone();
-        let noted = connection.ask("the source's identity", asked, CALL).await?;
-        let noted = if noted.is_nil() { None } else { Some(noted.text()?) };
-        let other = noted.filter(|noted| noted != source && !accepts_loss);
-        if other.is_none() {
-            let note = cmd("HSET").arg(meta).arg("source").arg(source).clone();
-            connection.ask("the source's identity", note, CALL).await?;
+        let asked = join_all(self.due.iter().map(|due| due.identity(None))).await;
+        let mut noted = asked.iter().filter_map(|noted| noted.as_ref().ok()?.as_ref());
+        if let Some(other) = noted.find(|noted| *noted != source && !accepts_loss) {
+            return Ok(Some(other.clone()));
         }
-        Ok(other)
+        let noted = join_all(self.due.iter().map(|due| due.identity(Some(source)))).await;
+        for (due, noted) in std::mem::take(&mut self.due).into_iter().zip(noted) {
+            match noted {
+                Ok(_) => self.due.push(due),
+                Err(error) => self.failed.push(error),
+            }
+        }
+        if self.due.is_empty() { self.failed.pop().map_or(Ok(None), Err) } else { Ok(None) }
     }
 
     /// *Recent*: returns once a scan may begin, and how many ids were read that it may miss. Fails where no shard is left.
@@ -123,6 +126,17 @@ impl RedisBuild {
 
     pub(crate) async fn release(self) {
         join_all(self.builds.iter().map(|build| build.lease.release())).await;
+    }
+}
+
+impl Due {
+    /// Returns the identity that a shard has noted of its source, or notes this one.
+    async fn identity(&self, source: Option<&str>) -> Result<Option<String>, StoreError> {
+        let connection = self.shard.connected(Purpose::Rebuilds, CALL).await?;
+        let mut command = cmd(if source.is_some() { "HSET" } else { "HGET" });
+        command.arg(&self.shard.known.keys.meta).arg("source").arg(source);
+        let noted = connection.ask("the source's identity", command, CALL).await?;
+        if source.is_some() || noted.is_nil() { Ok(None) } else { noted.text().map(Some) }
     }
 }
 
