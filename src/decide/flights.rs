@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout_at};
 
 use super::recent::IdHash;
@@ -32,8 +32,8 @@ pub(crate) struct Flights {
 struct Flight {
     /// Nobody waits for longer than until then, however many requests come.
     until: Instant,
-    /// Whom they wait for: dropped, it has arrived. Made with the first of them.
-    arrives: Option<watch::Sender<()>>,
+    /// What they wait for: its end. Made with the first of them.
+    arrival: Option<Arc<Semaphore>>,
 }
 
 /// What a request does.
@@ -67,22 +67,23 @@ impl Flights {
         let mut flight = match part.entry(id) {
             Entry::Vacant(_) if is_full => return Turn::Go(None),
             Entry::Vacant(room) => {
-                room.insert(Flight { until: now + self.max_wait, arrives: None });
+                room.insert(Flight { until: now + self.max_wait, arrival: None });
                 return Turn::Go(Some(Lead { flights: Arc::clone(self), id }));
             }
             Entry::Occupied(flight) => flight,
         };
         let flight = flight.get_mut();
-        let arrives = flight.arrives.get_or_insert_default();
-        if now >= flight.until || arrives.receiver_count() >= WAITING_FOR_ONE {
+        let arrival = flight.arrival.get_or_insert_with(|| Arc::new(Semaphore::new(0)));
+        // All who wait have it, too.
+        if now >= flight.until || Arc::strong_count(arrival) > WAITING_FOR_ONE {
             return Turn::Go(None);
         }
         let Ok(place) = Arc::clone(&self.room).try_acquire_owned() else {
             return Turn::Go(None);
         };
-        let (mut arrived, until) = (arrives.subscribe(), flight.until);
+        let (arrived, until) = (Arc::clone(arrival).acquire_owned(), flight.until);
         Turn::Wait(async move {
-            let _ends = timeout_at(until, arrived.changed()).await;
+            let _ends = timeout_at(until, arrived).await;
             drop(place);
         })
     }
@@ -96,7 +97,9 @@ impl Drop for Lead {
     fn drop(&mut self) {
         let flight = self.flights.part(self.id).lock().remove(&self.id);
         // Whoever waits is woken without the lock.
-        drop(flight);
+        if let Some(arrival) = flight.and_then(|flight| flight.arrival) {
+            arrival.close();
+        }
     }
 }
 

@@ -623,6 +623,6 @@ pub(crate) fn take_late<P: 'static>(asks: impl Fn(&P) -> bool) -> Vec<P> {
         let ids = self.ids.into_iter().map(|of| of.id);\n"),
     ]),
     bug("a waiter that is forgotten", ANY, &[
-        source("decide/flights.rs", "timeout_at(until, arrived.changed()).await", "Ok::<_, tokio::time::error::Elapsed>(arrived.changed().await)"),
+        source("decide/flights.rs", "timeout_at(until, arrived).await", "Ok::<_, tokio::time::error::Elapsed>(arrived.await)"),
     ]),
 ];
