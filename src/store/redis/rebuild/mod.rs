@@ -68,16 +68,21 @@ impl RedisBuild {
         source: &str,
         accepts_loss: bool,
     ) -> Result<Option<String>, StoreError> {
-        let asked = join_all(self.due.iter().map(|due| due.identity(None))).await;
-        let mut noted = asked.iter().filter_map(|noted| noted.as_ref().ok()?.as_ref());
-        if let Some(other) = noted.find(|noted| *noted != source && !accepts_loss) {
-            return Ok(Some(other.clone()));
-        }
-        let noted = join_all(self.due.iter().map(|due| due.identity(Some(source)))).await;
-        for (due, noted) in std::mem::take(&mut self.due).into_iter().zip(noted) {
-            match noted {
-                Ok(_) => self.due.push(due),
-                Err(error) => self.failed.push(error),
+        let mut other = None;
+        // What could not be read is not written over.
+        for noting in [None, Some(source)] {
+            let told = join_all(self.due.iter().map(|due| due.identity(noting))).await;
+            for (due, noted) in std::mem::take(&mut self.due).into_iter().zip(told) {
+                match noted {
+                    Ok(noted) => {
+                        other = other.or(noted.filter(|noted| noted != source && !accepts_loss));
+                        self.due.push(due);
+                    }
+                    Err(error) => self.failed.push(error),
+                }
+            }
+            if other.is_some() {
+                return Ok(other);
             }
         }
         if self.due.is_empty() { self.failed.pop().map_or(Ok(None), Err) } else { Ok(None) }
