@@ -12,6 +12,7 @@
 #   outage    an outage of half a minute each
 #   cases     the properties, with 20 other seeds
 #   fuzz      the fuzzers for ten minutes each
+#   order     by Miri, whether a copy's bits are seen before its position; needs a nightly toolchain with `miri` and `rust-src`
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -42,9 +43,10 @@ cases() {
   done
 }
 fuzz() { FUZZ_SECONDS="${FUZZ_SECONDS:-600}" bash tests/fuzz.sh; }
+order() { MIRIFLAGS="-Zmiri-many-seeds=0..4" cargo +nightly miri test --lib --no-default-features --features redis whoever_sees; }
 
 if [ "$#" -eq 0 ]; then
-  set -- seeds bugs model servers faults failover foreign outage cases fuzz
+  set -- seeds bugs model servers faults failover foreign outage cases fuzz order
 fi
 for campaign in "$@"; do
   echo "== $campaign"

@@ -122,6 +122,7 @@ guide = {
     for path in FILES
     if path.startswith("src/guide/") and path.endswith(".md")
 }
+readme = len(re.findall(r"\S*\w\S*", re.sub(r"(?s)```.*?```", "", read("README.md"))))
 beside = [guide.pop(page) for page in ("design.md", "format.md")]
 seeded = tests.get("tests/simulation/seeded/list.rs", "")
 tuples = sum(
@@ -137,6 +138,7 @@ for what, count in (
     ("doubts", len(doubts)),
     ("codes of what Redis refuses", len(refusals)),
     (f"error variants, in {len(enums)} public enums", sum(map(len, enums.values()))),
+    ("words of the README, without code", readme),
     (f"words of the guide's {len(guide)} pages", sum(guide.values())),
     ("  of its page design", beside[0]),
     ("  of its page format", beside[1]),

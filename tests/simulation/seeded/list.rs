@@ -207,9 +207,6 @@ pub(crate) const BUGS: &[Bug] = &[
                     waited => waited?,
                 },")]),
     bug("one caller's null told to another", ANY, &[source("store/lookup.rs", "self.scope.covers(needed())", "true")]),
-    bug("a check that waits for longer than it may", ANY, &[
-        source(NODE, "at + self.check_deadline", "at + self.check_deadline * 8"),
-    ]),
     bug("a null that waits for each of its answers anew", &[Wild, Lossy], &[
         source("store/redis/null.rs", "timeout(deadline, writing)", "timeout(deadline * 8, writing)"),
     ]),

@@ -295,6 +295,29 @@ pub(crate) mod tests {
         assert!(copies.copied(&id(2), None, None).1.is_some());
     }
 
+    /// `campaign.sh order` runs it by Miri, whose processors show writes late and in another order.
+    #[test]
+    fn whoever_sees_the_position_sees_the_ids_up_to_there() {
+        let digester = Digester::new(&SecretKey::new([7; 16]), "users");
+        let digests: Vec<Digest> = (0..3).map(|n| digester.digest(&id(n))).collect();
+        let copy = copy_of(header(1), &digester, 0);
+        let holds = |first: usize, last: usize| {
+            copy.hold(digests[first..last].iter());
+            copy.moves_to(last as i64);
+        };
+        std::thread::scope(|scope| {
+            // A fence that read one insert, and one that read all of them.
+            scope.spawn(|| holds(0, 1));
+            scope.spawn(|| holds(0, 3));
+            while copy.position() != Some(3) {
+                let seen = copy.position().unwrap() as usize;
+                assert!(digests[..seen].iter().all(|digest| copy.holds(digest)), "{seen}");
+                std::thread::yield_now();
+            }
+            assert!(digests.iter().all(|digest| copy.holds(digest)));
+        });
+    }
+
     #[test]
     fn all_copies_of_a_process_keep_within_a_limit() {
         // Beyond what other tests take meanwhile.
