@@ -21,27 +21,13 @@ const DEADLINE: Duration = Duration::from_millis(250);
 const SPOILT: u8 = 0;
 
 impl Shard {
-    /// Puts the live filter out of use for every process, if it is still of this generation and lacks this id, which exists. One
-    /// that took the place of a disproved one has to lack a second id.
+    /// Puts the live filter out of use for every process, if it is still of this generation: it lacks this id, which exists, or
+    /// without an id its data are damaged, whatever its source gives. A filter that took the place of a disproved one has to lack a
+    /// second id.
     pub(crate) async fn distrust(
         &self,
-        id: &Id,
-        generation: Generation,
-    ) -> Result<Distrusted, StoreError> {
-        self.put_out_of_use(generation, State::Disproved.as_byte(), Some(id)).await
-    }
-
-    /// Puts the live filter out of use for every process, if it is still of this generation: its data are
-    /// damaged, whatever its source gives.
-    pub(crate) async fn spoil(&self, generation: Generation) -> Result<(), StoreError> {
-        self.put_out_of_use(generation, SPOILT, None).await.map(drop)
-    }
-
-    async fn put_out_of_use(
-        &self,
-        generation: Generation,
-        state: u8,
         lacks: Option<&Id>,
+        generation: Generation,
     ) -> Result<Distrusted, StoreError> {
         let connection = self.connected(Purpose::Inserts, DEADLINE).await?;
         let keys = [self.known.keys.bits.as_str(), self.known.keys.meta.as_str()];
@@ -52,7 +38,7 @@ impl Shard {
         let args: [&[u8]; 8] = [
             &generation.get().to_be_bytes(),
             generation_offset.as_bytes(),
-            &[state],
+            &[lacks.map_or(SPOILT, |_| State::Disproved.as_byte())],
             state_offset.as_bytes(),
             unless_rebuilt.as_bytes(),
             digest.as_ref().map_or(&[], |digest| digest.as_bytes().as_slice()),

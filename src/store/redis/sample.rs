@@ -36,7 +36,7 @@ impl Shards {
             }
             if let Some(header) = shard.filter.load_full()
                 && let Ok(true) = self.lacks_sample(shard, &header).await
-                && shard.spoil(header.generation).await.is_ok()
+                && shard.distrust(None, header.generation).await.is_ok()
             {
                 tracing::error!(
                     filter = &*self.name,

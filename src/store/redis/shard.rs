@@ -14,7 +14,7 @@ use super::copy::Copies;
 use super::fleet::HOLDS;
 use super::incarnation::known_shard::KnownShard;
 use super::keys::Keys;
-use super::view::View;
+use super::view::{Metadata, View};
 use crate::error::StoreError;
 use crate::filter::{Header, newer};
 use crate::refusal::Refusal;
@@ -31,16 +31,6 @@ const ALL_POLL: Duration = Duration::from_secs(20);
 
 /// How long a survey may take.
 const SURVEY: Duration = Duration::from_secs(1);
-
-/// What the metadata say of rebuilds.
-pub(crate) struct Rebuilds {
-    /// When one was asked for last, µs.
-    pub(crate) asked_us: i64,
-    /// The last token.
-    pub(crate) token: i64,
-    /// Whether one is under way.
-    pub(crate) is_leased: bool,
-}
 
 /// A shard of the guard's own filter: its keys, its node, and what this process knows of them.
 pub(crate) struct Shard {
@@ -161,38 +151,30 @@ impl Shard {
         connection: &Connection,
         deadline: Duration,
     ) -> Result<View, StoreError> {
-        self.read_view_and_fleet(connection, deadline, &[]).await.map(|(view, ..)| view)
+        self.read_metadata(connection, deadline, &[]).await.map(|(view, _)| view)
     }
 
-    /// Reads that, how the fleet stands, and what rebuilds have been. The arguments are the script's.
-    pub(crate) async fn read_view_and_fleet(
+    /// Reads both headers and the metadata. The arguments are the script's.
+    pub(crate) async fn read_metadata(
         &self,
         connection: &Connection,
         deadline: Duration,
         args: &[&[u8]],
-    ) -> Result<(View, FleetView, Rebuilds), StoreError> {
+    ) -> Result<(View, Metadata), StoreError> {
         let Keys { bits, next, meta, lock, .. } = &self.known.keys;
         let keys = [bits, next, meta, lock].map(String::as_str);
         let reply = connection.script(&VIEW, &keys, args, deadline).await?;
         let [view @ .., incarnation, number, reach, asked, token, leased] = reply.fields::<14>()?;
-        let view = View::read(view)?;
-        let rebuilds = Rebuilds {
+        let metadata = Metadata {
+            incarnation: incarnation.bytes()?,
+            mode_number: number.int()?,
+            // The record reaches back for twice the longest transaction, and farther.
+            longest: Duration::from_millis(reach.count()? / 2),
             asked_us: asked.int()?,
             token: token.int()?,
             is_leased: leased.count()? > 0,
         };
-        // The record reaches back for twice the longest transaction, and farther.
-        let longest = Duration::from_millis(reach.count()? / 2);
-        let polled = if self.of > 1 { ALL_POLL } else { HOLDS };
-        let fleet = FleetView {
-            metadata: vec![SeenMetadata {
-                incarnation: incarnation.bytes()?,
-                mode_number: number.int()?,
-                now_us: view.now_us,
-            }],
-            longest_transaction: longest.max(self.known.settings.longest_transaction).max(polled),
-        };
-        Ok((view, fleet, rebuilds))
+        Ok((View::read(view)?, metadata))
     }
 
     /// Fails if a key holds a filter that only a newer version of this crate can change.
@@ -207,14 +189,20 @@ impl Shard {
     /// Asks how the fleet stands, before a change. What processes ask for from now on counts when it is made.
     pub(crate) async fn view_fleet(&self) -> Result<FleetView, StoreError> {
         let connection = self.connected(Purpose::Rebuilds, SURVEY).await?;
-        self.read_view_and_fleet(&connection, SURVEY, &[b"1"]).await.map(|(_, fleet, _)| fleet)
+        let (view, metadata) = self.read_metadata(&connection, SURVEY, &[b"1"]).await?;
+        let Metadata { incarnation, mode_number, longest, .. } = metadata;
+        let polled = if self.of > 1 { ALL_POLL } else { HOLDS };
+        Ok(FleetView {
+            metadata: vec![SeenMetadata { incarnation, mode_number, now_us: view.now_us }],
+            longest_transaction: longest.max(self.known.settings.longest_transaction).max(polled),
+        })
     }
 
     /// Asks how the filter stands, and lets checks know what was found.
     pub(crate) async fn survey(&self) -> Result<Survey, StoreError> {
         let connection = self.connected(Purpose::Rebuilds, SURVEY).await?;
-        let (view, _, Rebuilds { asked_us, .. }) =
-            self.read_view_and_fleet(&connection, SURVEY, &[]).await?;
+        let (view, Metadata { asked_us, .. }) =
+            self.read_metadata(&connection, SURVEY, &[]).await?;
         let live = self.live_in(&view, &connection).and_then(|header| trusted(header, &connection));
         match &live {
             Ok(header) => drop(self.adopt(header)),

@@ -169,11 +169,11 @@ impl Shards {
         id: &Id,
         generation: Generation,
     ) -> Result<Distrusted, StoreError> {
-        self.of(id).distrust(id, generation).await
+        self.of(id).distrust(Some(id), generation).await
     }
 
     pub(crate) fn fleet_mode(&self) -> Arc<SharedMode> {
-        self.fleet.mode()
+        Arc::clone(&self.fleet.mode)
     }
 
     /// Changes how all processes act, in the metadata of every shard. Where one fails, the others have taken it: a mode that is

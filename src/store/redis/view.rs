@@ -1,5 +1,7 @@
 //! What the live and the building key hold, and whether that is a filter to trust.
 
+use std::time::Duration;
+
 use crate::error::StoreError;
 use crate::filter::format::STATE_OFFSET;
 use crate::filter::{Header, State};
@@ -58,6 +60,20 @@ pub(crate) struct View {
     pub(crate) next: Seen,
     /// Redis's clock, µs since the Unix epoch.
     pub(crate) now_us: i64,
+}
+
+/// What the metadata say.
+pub(crate) struct Metadata {
+    pub(crate) incarnation: Vec<u8>,
+    pub(crate) mode_number: i64,
+    /// The longest transaction that any process has stated.
+    pub(crate) longest: Duration,
+    /// When a rebuild was asked for last, µs.
+    pub(crate) asked_us: i64,
+    /// The last token.
+    pub(crate) token: i64,
+    /// Whether a rebuild is under way.
+    pub(crate) is_leased: bool,
 }
 
 impl View {

@@ -1,5 +1,6 @@
 //! One batch: what is asked of which shard, and what becomes of each check.
 
+use std::mem;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,10 +9,10 @@ use smallvec::SmallVec;
 use tokio::time::timeout;
 
 use super::answer::{
-    self, BYTES_A_FILTER, BYTES_A_PAGE, BYTES_AN_ID, BatchReply, FEW, Head, Inquiry, commands,
+    self, BYTES_A_FILTER, BYTES_A_PAGE, BYTES_AN_ID, BatchReply, FEW, Head, Question, commands,
 };
 use crate::error::StoreError;
-use crate::filter::{Header, Membership, Position};
+use crate::filter::{Header, Membership};
 use crate::id::Digest;
 use crate::nulls::scope::Scope;
 use crate::refusal::Refusal;
@@ -43,25 +44,14 @@ pub(super) struct Part<'a> {
     /// Whether an absence could be believed before it was asked for: an answer from before the replay may be read after it.
     pub(super) believed: Result<(), Doubt>,
     /// What is asked, while there is no answer to it.
-    question: Option<Question>,
-    /// Whether another filter answered than the one that was asked, or a fence proved nothing.
+    question: Option<Question<'a>>,
+    /// Whether it is to be asked: at first, and again where another filter answered than the one that was asked, or a fence
+    /// proved nothing.
     is_open: bool,
     /// Whether a fence has brought a copy up to the last insert.
     pub(super) is_proven: bool,
     /// What there is to say of each id, so far, and whether a fence has said it.
     answer: Result<SmallVec<[(Lookup, bool); FEW]>, Doubt>,
-}
-
-/// What is asked of a shard's filter.
-struct Question {
-    header: Arc<Header>,
-    /// Those that are asked for one by one, and where their bits are.
-    digests: SmallVec<[Digest; FEW]>,
-    positions: SmallVec<[Position; FEW]>,
-    /// The copy that is brought up to the last insert, and from where on.
-    fence: Option<(Arc<FilterCopy>, i64)>,
-    /// The number of the last insert that was known before.
-    known: i64,
 }
 
 impl Checks for Shards {
@@ -122,7 +112,7 @@ impl<'a> Part<'a> {
             callers,
             believed: Ok(()),
             question: None,
-            is_open: false,
+            is_open: true,
             is_proven: false,
             answer: Err(Doubt::Timeout),
         };
@@ -161,22 +151,14 @@ impl<'a> Part<'a> {
         // A copy is also brought up where nobody asks.
         let fence = fence.filter(|_| self.asked.is_empty() || digests.len() < self.asked.len());
         let known = self.shard.known.seen.last_in(&connection.identity.incarnation);
-        self.question = Some(Question { header, digests, positions, fence, known });
+        let keys = &self.shard.known.keys;
+        self.question = Some(Question { keys, header, digests, positions, fence, known });
     }
 
     /// Returns the copy by which a fence may answer, where somebody asks for what it may answer.
     fn copy(&self, live: &Header) -> Option<Arc<FilterCopy>> {
         let may = self.believed.is_ok() && self.asked.iter().any(|asked| asked.by_copy);
         may.then(|| self.shard.copies.to_fence(live)).flatten()
-    }
-
-    /// Returns what is asked, while there is no answer to it.
-    fn inquiry(&self) -> Option<Inquiry<'_>> {
-        let Question { header, digests, positions, fence, .. } = self.question.as_ref()?;
-        let incarnation = &self.connection.as_ref().ok()?.identity.incarnation;
-        let keys = &self.shard.known.keys;
-        let since = fence.as_ref().map(|(_, since)| *since);
-        Some(Inquiry { keys, header, incarnation, digests, positions, since })
     }
 
     /// Takes in why Redis said nothing. What it does not serve is left at once: it may serve it again, without what it took
@@ -201,12 +183,12 @@ impl<'a> Part<'a> {
         let is_replaced = matches!(said, Err(Doubt::Suspect));
         let connection = self.connection.as_ref().map_err(|doubt| *doubt);
         let said = connection.and_then(|connection| {
-            let head = said.as_ref().map_err(|doubt| *doubt).map(|said| said.head);
+            let head = said.as_ref().map_err(|doubt| *doubt).map(|said| &said.head);
             self.shard.judge(&header, known, head, connection).and(said)
         });
         let proven = fence.and_then(|(copy, since)| {
             let takes = |said: &BatchReply| {
-                self.believes().is_ok() && copy.takes(&said.page, said.head, since)
+                self.believes().is_ok() && copy.takes(&said.page, &said.head, since)
             };
             let is_proven = said.as_ref().is_ok_and(takes);
             copy.falls_behind(!is_proven);
@@ -244,7 +226,7 @@ impl<'a> Part<'a> {
                 Some(Membership::Possible) => Lookup::of(Verdict::Present, Scope::Everyone, None),
                 None => Lookup::unknown(Doubt::Timeout),
             };
-            (by_fence, true)
+            (by_fence, proven.is_some())
         };
         self.asked.iter().map(of).collect()
     }
@@ -253,7 +235,6 @@ impl<'a> Part<'a> {
     /// and is now.
     fn tell(&self, checks: impl Iterator<Item = PendingCheck>) {
         let found = match &self.answer {
-            Ok(_) if self.is_open => return refuse(checks, Doubt::Timeout),
             Ok(found) => found,
             Err(doubt) => {
                 if *doubt != Doubt::Timeout {
@@ -294,7 +275,7 @@ impl Shard {
         &self,
         header: &Arc<Header>,
         known: i64,
-        said: Result<Head, Doubt>,
+        said: Result<&Head, Doubt>,
         connection: &Connection,
     ) -> Result<(), Doubt> {
         let vouched = said.and_then(|head| head.vouches_for(header, connection));
@@ -311,7 +292,7 @@ impl Shard {
         }
         vouched?;
         let head = said?;
-        if !head.is_joined || head.last < known || head.stamp < head.last {
+        if !head.holds_all(connection) || head.last < known {
             // One of them is another, or an older one: the next connection finds out what has happened.
             self.withdraw(connection);
             return Err(Doubt::Suspect);
@@ -321,24 +302,27 @@ impl Shard {
     }
 }
 
-/// Asks, and asks those once more whose filter was replaced since this process last looked, or whose fence proved nothing.
+/// Asks, and asks shards once more whose filter was replaced since this process last looked, or whose fence proved nothing.
 async fn ask_twice(parts: &mut [Part<'_>], at_once: usize, deadline: Duration) {
-    put(parts, |_| true, deadline).await;
-    ask(parts, at_once, deadline).await;
-    put(parts, |part| part.is_open, deadline).await;
-    ask(parts, at_once, deadline).await;
+    for may_fence in [true, false] {
+        put(parts, may_fence, deadline).await;
+        ask(parts, at_once, deadline).await;
+    }
 }
 
-/// Puts questions, most of them without a look at Redis.
-async fn put(parts: &mut [Part<'_>], to: impl Fn(&Part<'_>) -> bool, deadline: Duration) {
+/// Puts questions to the shards that are still to be asked, most of them without a look at Redis.
+async fn put(parts: &mut [Part<'_>], may_fence: bool, deadline: Duration) {
     let mut looks = Vec::new();
     // A lone id is cheaper by itself.
     let is_lone = matches!(&*parts, [part] if part.asked.len() == 1);
-    for part in parts.iter_mut().filter(|part| to(part)) {
+    for part in parts {
+        if !mem::take(&mut part.is_open) {
+            continue;
+        }
         match (&part.connection, part.shard.filter.load_full()) {
             (Err(doubt), _) => part.answer = Err(*doubt),
             (Ok(_), Some(header)) => {
-                let copy = if part.is_open || is_lone { None } else { part.copy(&header) };
+                let copy = if may_fence && !is_lone { part.copy(&header) } else { None };
                 part.put(header, copy);
             }
             (Ok(_), None) => looks.push(part.look(deadline)),
@@ -379,18 +363,19 @@ async fn send(
     at_once: usize,
     deadline: Duration,
 ) -> Result<SmallVec<[Result<BatchReply, Doubt>; 1]>, StoreError> {
-    let inquiries: SmallVec<[Inquiry<'_>; 1]> = parts.iter().filter_map(Part::inquiry).collect();
-    let callers = parts.iter().filter(|part| part.question.is_some()).map(|part| part.callers);
-    let bytes = inquiries.iter().map(|of| of.digests.len() * BYTES_AN_ID + BYTES_A_FILTER);
+    let asking = || parts.iter().filter_map(|part| part.question.as_ref().map(|of| (part, of)));
+    let questions: SmallVec<[&Question<'_>; 1]> = asking().map(|(_, question)| question).collect();
+    let callers = asking().map(|(part, _)| part.callers);
+    let bytes = questions.iter().map(|of| of.digests.len() * BYTES_AN_ID + BYTES_A_FILTER);
     let mut packed = Packed::with_capacity(bytes.sum());
-    inquiries.chunks(at_once).for_each(|inquiries| commands(&mut packed, inquiries));
-    let fences = inquiries.iter().filter(|of| of.since.is_some()).count();
+    questions.chunks(at_once).for_each(|questions| commands(&mut packed, questions));
+    let fences = questions.iter().filter(|of| of.fence.is_some()).count();
     let packed = packed.for_long_replies(fences * BYTES_A_PAGE);
     let callers = callers.sum::<usize>().max(1);
     let mut replies = connection.send(callers, packed, deadline).await?.into_iter();
     let mut said = SmallVec::new();
-    for inquiries in inquiries.chunks(at_once) {
-        said.extend(answer::read(&mut replies, inquiries)?);
+    for questions in questions.chunks(at_once) {
+        said.extend(answer::read(&mut replies, questions)?);
     }
     Ok(said)
 }

@@ -54,7 +54,7 @@ impl Shard {
 
 impl FilterCopy {
     /// Takes in what was found beyond a position of its own. Returns whether it is up to the last insert.
-    pub(super) fn takes(&self, page: &Page, head: Head, since: i64) -> bool {
+    pub(super) fn takes(&self, page: &Page, head: &Head, since: i64) -> bool {
         if page.has_floor {
             self.is_left_behind();
             return false;

@@ -16,7 +16,7 @@ use crate::random;
 use crate::refusal::Refusal;
 use crate::store::link::resp::Packed;
 use crate::store::link::session::Purpose;
-use crate::store::redis::check::answer::{Head, Inquiry};
+use crate::store::redis::check::answer::Head;
 use crate::store::redis::connection::Connection;
 use crate::store::redis::incarnation::join_all::is_turn_of;
 use crate::store::redis::shard::Shard;
@@ -99,16 +99,13 @@ impl Shard {
 
     /// Fails unless the filter with this header is live, and holds all that was inserted.
     async fn is_live(&self, header: &Header, bulk: &Connection) -> Result<Head, StoreError> {
-        let keys = &self.known.keys;
-        let incarnation = &bulk.identity.incarnation;
-        let of = Inquiry { keys, header, incarnation, digests: &[], positions: &[], since: None };
         let mut packed = Packed::default();
-        Head::ask(&mut packed, &of);
+        Head::ask(&mut packed, &self.known.keys, header);
         let replies = bulk.send(1, packed, DEADLINE).await?;
-        let head = Head::read(&mut replies.into_iter(), &of)?;
-        let is_live = head.if_of(header).and_then(|head| head.vouches_for(header, bulk)).is_ok();
-        let is_whole = head.is_joined && head.stamp >= head.last;
-        if is_live && is_whole { Ok(head) } else { Err(replaced()) }
+        let head = Head::read(&mut replies.into_iter())?;
+        let is_of = head.is_of(header) && head.vouches_for(header, bulk).is_ok();
+        let is_live = is_of && head.holds_all(bulk);
+        if is_live { Ok(head) } else { Err(replaced()) }
     }
 
     async fn read_blocks(

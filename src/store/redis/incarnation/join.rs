@@ -35,35 +35,27 @@ impl KnownShard {
         if let Some(key) = &self.settings.secret_key {
             return Ok(key.clone());
         }
-        match &*self.last_key.lock() {
-            Some(key) => Ok(key.clone()),
-            None => random::bytes().map(SecretKey::new).map_err(StoreError::no_random),
-        }
+        let last = self.last_key.lock().clone();
+        let drawn = || random::bytes().map(SecretKey::new).map_err(StoreError::no_random);
+        last.map_or_else(drawn, Ok)
     }
 
     /// Returns the key that the filter's metadata names.
     fn agree(&self, offered: &SecretKey, id: &str, key: &[u8]) -> Result<SecretKey, StoreError> {
         let theirs =
             u32::from_str_radix(id, 16).map_err(|_| odd(JOIN.name(), format!("key id {id:?}")))?;
-        if theirs == offered.id_for(&self.settings.name) {
+        let ours = offered.id_for(&self.settings.name);
+        if theirs == ours {
             return Ok(offered.clone());
         }
-        let ours = offered.id_for(&self.settings.name);
-        let other_key = || StoreError::GivenUp {
+        let drawn = <[u8; 16]>::try_from(key).ok().map(SecretKey::new);
+        let drawn = drawn.filter(|key| key.id_for(&self.settings.name) == theirs);
+        drawn.filter(|_| self.settings.secret_key.is_none()).ok_or_else(|| StoreError::GivenUp {
             doubt: Doubt::OtherKey,
             reason: format!(
                 "the filter uses secret key {theirs:08x}, this process has key {ours:08x}"
             ),
-        };
-        if self.settings.secret_key.is_some() {
-            return Err(other_key());
-        }
-        let key = <[u8; 16]>::try_from(key).map(SecretKey::new).map_err(|_| other_key())?;
-        if key.id_for(&self.settings.name) == theirs {
-            return Ok(key);
-        }
-        let reason = "its secret key and key id do not belong together";
-        Err(StoreError::unfit(&self.keys.meta, reason))
+        })
     }
 }
 
@@ -87,7 +79,6 @@ impl KnownShard {
             Occasion::Polled => self.seen.on(process.run),
         };
         let offered = self.offer()?;
-        let before = known.incarnation.clone();
         let sent = Instant::now();
         let reply = self.send(transport, process, &offered, known, occasion).await?;
         if sent.elapsed() > 2 * HANDSHAKE {
@@ -102,16 +93,18 @@ impl KnownShard {
         *self.last_key.lock() = Some(key);
         let incarnation = incarnation.bytes()?;
         let us = Reply::time(&seconds, &micros)?;
-        let clock = Clock::now(us);
-        if incarnation == before && !self.seen.goes_on(process.run, clock) {
-            return Err(parted());
-        }
         let reach = Duration::from_millis(reach.count()?);
         self.mismatches.compare_times(reach);
         // At most: the reply may have been long under way.
         let age = Duration::from_millis(age.count()?) + sent.elapsed();
-        if !self.seen.joined(process.run, &incarnation, number.int()?, last.int()?, age, clock) {
-            return Err(parted());
+        let told = Told {
+            incarnation: incarnation.clone(),
+            number: number.int()?,
+            last: last.int()?,
+            parted: false,
+        };
+        if !self.seen.joined(process.run, told, age, Clock::now(us)) {
+            return Err(StoreError::disconnected("redis's clock and this machine's have parted"));
         }
         let mut fleet = self.fleet.read(fleet, us / 1000, sent)?;
         // A floor of nothing says that nothing was dropped.
@@ -191,7 +184,11 @@ impl KnownShard {
                 identity.fleet.store(found.fleet.load_full());
                 Ok(())
             }
-            Ok(_) => Err(made_anew()),
+            Ok(_) => {
+                let reason = "the filter's metadata were lost (FLUSHALL, DEL, an eviction) or made anew, or its data have \
+                              gone back in time, or the clocks have parted";
+                Err(End::Left(reason.to_owned()))
+            }
             Err(StoreError::Refused { reason, .. }) if serves_no_slot(&reason) => {
                 Err(End::Left(reason))
             }
@@ -224,14 +221,4 @@ impl KnownShard {
         }
         Ok(is_same)
     }
-}
-
-fn parted() -> StoreError {
-    StoreError::disconnected("redis's clock and this machine's have parted")
-}
-
-fn made_anew() -> End {
-    let reason = "the filter's metadata were lost (FLUSHALL, DEL, an eviction) or made anew, or its data have gone back \
-                  in time, or the clocks have parted";
-    End::Left(reason.to_owned())
 }

@@ -110,13 +110,12 @@ impl JoinAll {
 
     /// Where none of the node's shards is joined, says why.
     fn why_none_is_joined(&self, identities: &Identities) -> Option<LinkTrouble> {
-        let mut here = (0..self.shards.len()).filter(|number| self.has(*number));
-        let first = here.next().map(|number| identities.of(number));
-        match first {
-            Some(Ok(_)) => None,
-            Some(Err(_)) if here.any(|number| identities.of(number).is_ok()) => None,
-            Some(Err(trouble)) => Some(trouble),
+        let here = (0..self.shards.len()).filter(|number| self.has(*number));
+        let mut here = here.map(|number| identities.of(number));
+        match here.next() {
             None => Some(elsewhere()),
+            Some(Err(trouble)) if !here.any(|of| of.is_ok()) => Some(trouble),
+            Some(_) => None,
         }
     }
 

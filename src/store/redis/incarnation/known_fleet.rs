@@ -21,8 +21,8 @@ pub(crate) struct KnownFleet {
 /// What all shards of a filter have in common: any of them may tell of a newer mode.
 pub(crate) struct FleetOfAll {
     filter: Arc<str>,
-    /// The newest.
-    mode: Arc<SharedMode>,
+    /// The newest mode that this process knows, as it changes.
+    pub(crate) mode: Arc<SharedMode>,
     /// How many shards settle.
     settling: AtomicUsize,
 }
@@ -41,11 +41,6 @@ impl FleetOfAll {
     pub(crate) fn new(filter: &str) -> Self {
         let (filter, mode) = (filter.into(), Arc::default());
         Self { filter, mode, settling: AtomicUsize::new(0) }
-    }
-
-    /// Returns the newest mode that this process knows, as it changes.
-    pub(crate) fn mode(&self) -> Arc<SharedMode> {
-        Arc::clone(&self.mode)
     }
 
     /// Notes a mode, and tells if that is news.
@@ -139,6 +134,6 @@ mod tests {
         let shards = [0, 1].map(|_| KnownFleet::new(Arc::clone(&of_all)));
         shards[0].changed(&FleetChange::Mode(Mode::Off), 7);
         let Offer { mode, number, .. } = shards[1].offer();
-        assert_eq!((mode.as_str(), number, of_all.mode().get()), ("o", 7, Mode::Off));
+        assert_eq!((mode.as_str(), number, of_all.mode.get()), ("o", 7, Mode::Off));
     }
 }

@@ -96,12 +96,12 @@ impl Shard {
         // An add that is acknowledged after this was sent to this connection, or is repeated.
         let Identity { digester, incarnation, age, joined, .. } = &*connection.identity;
         let replay = self.known.recent.begin_replay(incarnation, digester.key_id());
-        let was_over = self.known.recent.was_over(replay, *age + joined.elapsed());
+        let was_over = replay.was_over(*age + joined.elapsed());
         let replayed = if was_over { Ok(()) } else { self.replay_up_to(connection, replay).await };
         // What was forgotten since the last incarnation may be open for longer than what is replayed.
         let forgotten = self.known.recent.complete_since(*age + joined.elapsed());
         match (replayed, forgotten) {
-            (Err(_), _) if self.known.recent.is_over(replay) => {
+            (Err(_), _) if replay.was_over(Duration::ZERO) => {
                 self.give_up_replay(connection, forgotten.err().unwrap_or_default()).await
             }
             (Err(error), _) => Err(error),
@@ -120,7 +120,7 @@ impl Shard {
         // It goes on where a call failed: a Redis that many processes repeat theirs to may be too slow for all at once.
         let mut at = replay.next;
         while at < replay.end {
-            if self.known.recent.is_over(replay) {
+            if replay.was_over(Duration::ZERO) {
                 return Err(StoreError::lost("the end of the own inserts' transactions"));
             }
             let (digests, next) = self.known.recent.since(at, TAKE);

@@ -33,32 +33,28 @@ pub(crate) struct Told {
 }
 
 impl LastIncarnation {
-    /// Notes what a join was told; returns whether Redis's clock has gone on as this machine's in an incarnation that has
-    /// begun since the last one was met: it cannot be older than that.
-    pub(crate) fn joined(
-        &self,
-        run: u32,
-        incarnation: &[u8],
-        number: i64,
-        last: i64,
-        age: Duration,
-        clock: Clock,
-    ) -> bool {
-        let mut met = self.0.lock();
-        let mut told = Told { incarnation: incarnation.to_vec(), number, last, parted: false };
-        if let Some(met) = &*met {
-            let is_next = met.run == run && met.told.number < number;
-            told.parted = is_next && age > met.clock.age() + SLACK;
-            if met.told.number > number {
-                // That of a Redis that was left.
-                return !told.parted;
+    /// Notes what a join was told; returns whether Redis's clock has gone on as this machine's.
+    pub(crate) fn joined(&self, run: u32, mut told: Told, age: Duration, clock: Clock) -> bool {
+        let mut last = self.0.lock();
+        if let Some(met) = &mut *last {
+            let is_same = met.told.incarnation == told.incarnation;
+            if is_same && met.run == run && !met.clock.agrees(clock) {
+                met.told.parted = true;
+                return false;
             }
-            if met.told.incarnation == incarnation {
-                told.last = met.told.last.max(last);
+            if met.told.number > told.number {
+                // The incarnation of a Redis that was left.
+                return true;
+            }
+            // One that has begun since the last one was met cannot be older than that.
+            let is_next = met.run == run && met.told.number < told.number;
+            told.parted = is_next && age > met.clock.age() + SLACK;
+            if is_same {
+                told.last = told.last.max(met.told.last);
             }
         }
         let goes_on = !told.parted;
-        *met = Some(Met { run, told, clock });
+        *last = Some(Met { run, told, clock });
         goes_on
     }
 
@@ -90,15 +86,5 @@ impl LastIncarnation {
     pub(crate) fn on(&self, run: u32) -> Told {
         let met = self.0.lock();
         met.as_ref().filter(|met| met.run == run).map(|met| met.told.clone()).unwrap_or_default()
-    }
-
-    /// Compares the clock of a Redis process, read just now, with the one that was read before; returns
-    /// whether it has gone on as this machine's.
-    pub(crate) fn goes_on(&self, run: u32, now: Clock) -> bool {
-        let mut met = self.0.lock();
-        let Some(met) = met.as_mut().filter(|met| met.run == run) else { return true };
-        let goes_on = met.clock.agrees(now);
-        met.told.parted |= !goes_on;
-        goes_on
     }
 }

@@ -12,17 +12,15 @@ use super::{Due, RedisBuild};
 use crate::error::StoreError;
 use crate::filter::{Generation, Header, Sizing, State};
 use crate::random;
-use crate::refusal::Refusal;
 use crate::store::link::process::Memory;
 use crate::store::link::reply::{Reply, odd};
 use crate::store::link::script::Script;
 use crate::store::link::session::Purpose;
 use crate::store::redis::connection::Connection;
 use crate::store::redis::fleet::needed_of_record;
-use crate::store::redis::shard::{Rebuilds, Shard};
+use crate::store::redis::shard::Shard;
 use crate::store::redis::shards::Shards;
-use crate::store::redis::view::View;
-use crate::store::scan::Scan;
+use crate::store::redis::view::Metadata;
 
 static LEASE: Script = Script::new("lease.lua", include_str!("lease.lua"));
 
@@ -53,8 +51,8 @@ impl RedisBuild {
         if due.is_empty() {
             return failed.pop().map_or(Ok(None), Err);
         }
-        let (shards, scan, builds) = (Arc::clone(shards), Scan::default(), Vec::new());
-        Ok(Some(Self { shards, scan, due, all, builds, failed }))
+        let shards = Arc::clone(shards);
+        Ok(Some(Self { shards, scan: None, due, all, builds: Vec::new(), failed }))
     }
 
     /// *Lease*: takes the leases, and makes room for ids; returns for how many. Nothing where others rebuild.
@@ -63,9 +61,17 @@ impl RedisBuild {
         let shards = self.shards.all.len() as u32;
         let sizing = Sizing::sharded(sizing.capacity, sizing.rate, shards);
         let sizing = sizing.map_err(|error| odd("the size of a filter", error))?;
-        self.make_sure_of_room(sizing.one().bytes()).await?;
-        let (due, mut elsewhere) = (std::mem::take(&mut self.due), false);
-        for begun in join_all(due.into_iter().map(|due| due.lease(&sizing))).await {
+        let bytes = sizing.one().bytes();
+        let rooms = join_all(self.due.iter().map(|due| due.has_room(&self.due, bytes))).await;
+        let mut leases = Vec::with_capacity(rooms.len());
+        for (due, room) in std::mem::take(&mut self.due).into_iter().zip(rooms) {
+            match room {
+                Ok(()) => leases.push(due.lease(&sizing)),
+                Err(error) => self.failed.push(error),
+            }
+        }
+        let mut elsewhere = false;
+        for begun in join_all(leases).await {
             match begun {
                 Ok(Some(build)) => self.builds.push(build),
                 Ok(None) => elsewhere = true,
@@ -75,42 +81,10 @@ impl RedisBuild {
         if elsewhere && self.all {
             return Ok(None);
         }
-        let Some(first) = self.builds.first() else {
+        if self.builds.is_empty() {
             return self.failed.pop().map_or(Ok(None), Err);
-        };
-        let geometry = |shard| {
-            let of = |build: &&ShardBuild| build.shard.number == shard;
-            self.builds.iter().find(of).map(|build| build.header.geometry)
-        };
-        self.scan.begin(&first.digester, sizing, geometry).await.map(Some)
-    }
-
-    /// Leaves out the shards of nodes that would have no room for a filter of so many bytes for each of theirs.
-    /// Fails where none of them has.
-    async fn make_sure_of_room(&mut self, one: u64) -> Result<(), StoreError> {
-        let due = std::mem::take(&mut self.due);
-        let nodes: Vec<_> = due.iter().map(|due| due.shard.node()).collect();
-        let rooms = due.iter().zip(&nodes).map(|(of, node)| {
-            let there = due.iter().zip(&nodes).filter(|(_, other)| Arc::ptr_eq(other, node));
-            // What is there already makes way.
-            let (more, before) = there
-                .fold((0, 0), |(more, before), (due, _)| (more + one, before + due.view.next.len));
-            of.make_sure_of_room(more, before)
-        });
-        let rooms = join_all(rooms).await;
-        let mut full = Vec::new();
-        for (due, room) in due.into_iter().zip(rooms) {
-            match room {
-                Ok(()) => self.due.push(due),
-                Err(error) if error.is(Refusal::OUT_OF_MEMORY) => full.push(error),
-                Err(error) => return Err(error),
-            }
         }
-        if self.due.is_empty() {
-            return full.pop().map_or(Ok(()), Err);
-        }
-        self.failed.extend(full);
-        Ok(())
+        Ok(Some(sizing.capacity))
     }
 }
 
@@ -118,16 +92,20 @@ impl Due {
     /// Looks at a shard; nothing where another process has its lease.
     async fn look(shard: &Arc<Shard>) -> Result<Option<Self>, StoreError> {
         let connection = shard.connected(Purpose::Rebuilds, CALL).await?;
-        let (view, _, rebuilds) = shard.read_view_and_fleet(&connection, CALL, &[]).await?;
+        let (view, metadata) = shard.read_metadata(&connection, CALL, &[]).await?;
         shard.understood(&view)?;
         let shard = Arc::clone(shard);
-        Ok((!rebuilds.is_leased).then_some(Self { shard, view, rebuilds }))
+        Ok((!metadata.is_leased).then_some(Self { shard, view, metadata }))
     }
 
-    /// Fails if the node would have no room for so many bytes in place of others, beside the filters that are live. One that it
-    /// cannot hold would have it refuse all checks.
-    async fn make_sure_of_room(&self, more: u64, before: u64) -> Result<(), StoreError> {
+    /// Fails if the node has no room for a filter of this size for each of its shards among these, beside the filters that are
+    /// live. One that it cannot hold would have it refuse all checks.
+    async fn has_room(&self, due: &[Self], bytes: u64) -> Result<(), StoreError> {
         let connection = self.shard.connected(Purpose::Rebuilds, CALL).await?;
+        let here = due.iter().filter(|due| Arc::ptr_eq(&due.shard.at.load(), &connection.node));
+        // What is being built there makes way.
+        let (more, before) =
+            here.fold((0, 0), |(more, before), due| (more + bytes, before + due.view.next.len));
         let asked = cmd("INFO").arg("memory").clone();
         let memory = connection.ask("INFO", asked, CALL).await?.text()?;
         let Some(Memory { used, limit }) = Memory::parse(&memory) else { return Ok(()) };
@@ -183,7 +161,10 @@ impl Due {
         let nonce: [u8; 16] = random::bytes().map_err(StoreError::no_random)?;
         let [a, b, c, d, e, f, g, h, ..] = nonce;
         let seed = u32::from_be_bytes(random::bytes().map_err(StoreError::no_random)?);
-        let token = self.rebuilds.next_token(&self.view);
+        // Newer than all that there were.
+        let live = self.view.live.filter.as_ref().map_or(0, |header| header.generation.get());
+        let Metadata { token, asked_us, .. } = self.metadata;
+        let token = self.view.now_us.max(token.max(asked_us).max(live).saturating_add(1));
         let one = sizing.one();
         let header = Header {
             state: State::Building,
@@ -230,21 +211,11 @@ impl Due {
             lease,
             leased_us,
             window_us: window.as_micros() as i64,
-            incarnation: connection.identity.incarnation.clone(),
-            digester: connection.identity.digester.clone(),
+            identity: Arc::clone(&connection.identity),
             damaged_live: self.view.live.damaged().to_vec(),
             header,
             recent: Vec::new(),
-            failure: None,
         })
-    }
-}
-
-impl Rebuilds {
-    /// The least token that is newer than all there were.
-    fn next_token(&self, view: &View) -> i64 {
-        let live = view.live.filter.as_ref().map_or(0, |header| header.generation.get());
-        view.now_us.max(self.token.max(self.asked_us).max(live).saturating_add(1))
     }
 }
 

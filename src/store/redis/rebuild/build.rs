@@ -6,11 +6,12 @@ use std::sync::Arc;
 use super::lease::{CALL, Lease};
 use crate::error::StoreError;
 use crate::filter::Header;
-use crate::id::{Digest, Digester};
+use crate::id::Digest;
 use crate::store::link::reply::{Reply, odd};
 use crate::store::link::script::Script;
 use crate::store::link::session::Purpose;
 use crate::store::redis::connection::Connection;
+use crate::store::redis::incarnation::identity::Identity;
 use crate::store::redis::shard::Shard;
 use crate::store::redis::view::View;
 use crate::verdict::Doubt;
@@ -25,16 +26,14 @@ pub(crate) struct ShardBuild {
     pub(super) leased_us: i64,
     /// What was sent longer ago belongs to transactions that are over, µs.
     pub(super) window_us: i64,
-    pub(super) incarnation: Vec<u8>,
-    pub(super) digester: Digester,
+    /// What the lease's session had learnt of the shard.
+    pub(super) identity: Arc<Identity>,
     /// The live key's first bytes, if they are no filter.
     pub(super) damaged_live: Vec<u8>,
     /// The building filter's header.
     pub(super) header: Header,
     /// What was inserted before the lease, and may be in open transactions.
     pub(super) recent: Vec<Digest>,
-    /// Why it does not go live, where that is known before the scan's end.
-    pub(super) failure: Option<StoreError>,
 }
 
 impl ShardBuild {

@@ -16,20 +16,20 @@ use ::redis::cmd;
 use futures_util::future::join_all;
 
 use self::build::ShardBuild;
-use self::lease::CALL;
+use self::lease::{CALL, Lease};
 use self::pace::Pace;
-use super::shard::{Rebuilds, Shard};
+use super::shard::Shard;
 use super::shards::Shards;
-use super::view::View;
+use super::view::{Metadata, View};
 use crate::error::{RebuildError, StoreError};
 use crate::store::link::session::Purpose;
-use crate::store::scan::{Filled, Scan};
+use crate::store::scan::{Filled, Scan, lost};
 use crate::store::{LiveFilter, Progress, RebuildStep};
 
 /// A rebuild of some shards, or of all, from one scan.
 pub(crate) struct RedisBuild {
     shards: Arc<Shards>,
-    pub(crate) scan: Scan,
+    pub(crate) scan: Option<Scan>,
     /// What there is to lease, in the order of the shards.
     due: Vec<Due>,
     /// Whether all of them have to be.
@@ -44,7 +44,7 @@ pub(crate) struct RedisBuild {
 struct Due {
     shard: Arc<Shard>,
     view: View,
-    rebuilds: Rebuilds,
+    metadata: Metadata,
 }
 
 impl RedisBuild {
@@ -61,8 +61,7 @@ impl RedisBuild {
         async { drop(kept.await) }
     }
 
-    /// Notes the source's identity in each shard that is due, unless one has another's. Leaves out those that cannot be asked; fails
-    /// where none can.
+    /// Notes the source's identity in each shard that is due, unless one has another's. Leaves out shards that cannot be asked.
     pub(crate) async fn identify(
         &mut self,
         source: &str,
@@ -85,37 +84,45 @@ impl RedisBuild {
                 return Ok(other);
             }
         }
-        if self.due.is_empty() { self.failed.pop().map_or(Ok(None), Err) } else { Ok(None) }
+        Ok(None)
     }
 
     /// *Recent*: returns once a scan may begin, and how many ids were read that it may miss. Fails where no shard is left.
     pub(crate) async fn read_recent(&mut self) -> Result<u64, StoreError> {
         let read = join_all(self.builds.iter_mut().map(ShardBuild::read_recent)).await;
-        let is_left = read.iter().any(Result::is_ok);
-        for (build, read) in self.builds.iter_mut().zip(read) {
-            build.failure = read.err();
+        let mut left_out = Vec::new();
+        for (build, read) in std::mem::take(&mut self.builds).into_iter().zip(read) {
+            match read {
+                Ok(()) => self.builds.push(build),
+                Err(error) => {
+                    self.failed.push(error);
+                    left_out.push(build.lease);
+                }
+            }
         }
-        let failed = self.builds.iter_mut().filter(|_| !is_left);
-        match failed.into_iter().find_map(|build| build.failure.take()) {
-            Some(error) => Err(error),
-            None => Ok(self.builds.iter().map(|build| build.recent.len() as u64).sum()),
-        }
+        join_all(left_out.iter().map(Lease::release)).await;
+        let Some(first) = self.builds.first() else {
+            return Err(self.failed.pop().unwrap_or_else(lost));
+        };
+        let geometry = |shard| {
+            let of = |build: &&ShardBuild| build.shard.number == shard;
+            self.builds.iter().find(of).map(|build| build.header.geometry)
+        };
+        let geometries = (0..self.shards.all.len()).map(geometry);
+        self.scan = Some(Scan::begin(&first.identity.digester, geometries).await?);
+        Ok(self.builds.iter().map(|build| build.recent.len() as u64).sum())
     }
 
     /// Puts each shard live, one after the other, and returns them as one. One that fails keeps what it had, and keeps none of
     /// the others.
     pub(crate) async fn put_live(&mut self, at: &Progress) -> Result<LiveFilter, RebuildError> {
-        let given = self.scan.end().await?;
+        let given = self.scan.take().ok_or_else(lost)?.end().await?;
         let pace = Pace::new();
         let mut failed = std::mem::take(&mut self.failed);
         let all = (failed.len() + self.builds.len()) as u64;
         let mut rebuilt = None::<LiveFilter>;
         for (build, given) in self.builds.iter_mut().zip(given) {
-            let put_live = match build.failure.take() {
-                Some(error) => Err(error),
-                None => build.put_live(given, &pace, at).await,
-            };
-            match put_live {
+            match build.put_live(given, &pace, at).await {
                 Ok(live) => rebuilt = Some(rebuilt.map_or(live, |others| others.with(live))),
                 Err(error) => failed.push(error),
             }

@@ -62,7 +62,7 @@ impl ShardBuild {
                 answered = 0;
             }
             let worked: &[u8] = if EVERY * answered >= GRACE { b"1" } else { b"" };
-            let args = [&self.incarnation, grace.as_bytes(), worked];
+            let args = [self.identity.incarnation.as_slice(), grace.as_bytes(), worked];
             match redis.script(&WAIT, &keys, &args, DEADLINE).await {
                 Ok(answer) => {
                     let answer = answer.text()?;
@@ -102,7 +102,8 @@ impl ShardBuild {
     async fn missing_until(&self) -> Result<Option<i64>, StoreError> {
         let keys = &self.shard.known.keys;
         let keys = [keys.meta.as_str(), keys.recent.as_str()];
-        let (answer, fields) = self.run(&RECORD, &keys, &[&self.incarnation]).await?.outcome()?;
+        let (answer, fields) =
+            self.run(&RECORD, &keys, &[&self.identity.incarnation]).await?.outcome()?;
         outcome("the reading of recent inserts", &answer)?;
         let [is_whole, floor] = &fields[..] else {
             return Err(odd(RECORD.name(), "too few fields"));
