@@ -23,12 +23,11 @@ use crate::store::link::supervised::LinkTrouble;
 /// An add needs next to no memory, and one that a full memory refuses would fail the application's write.
 static ADD: Script = Script::despite_oom("add.lua", include_str!("add.lua"));
 
-/// How long one call of a replay may take: less than scans wait for its next one.
+/// How long one call of a replay may take: less than scans wait for the next call.
 const REPLAY: Duration = Duration::from_secs(1);
 /// How often the filters may change under one add before it gives up.
 const CHANGES: u32 = 8;
 
-/// Whether an add is the first of its ids, or repeats it on an incarnation that may lack them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum AddKind {
     Insert,
@@ -36,7 +35,7 @@ enum AddKind {
 }
 
 impl AddKind {
-    /// Returns how long one call may take. No caller waits for a replay, and a slow connection is to have replays, too.
+    /// Returns how long one call may take. No caller waits for a replay, which has to pass a slow connection, too.
     const fn deadline(self) -> Duration {
         match self {
             Self::Insert => ATTEMPT,
@@ -82,7 +81,7 @@ impl Shard {
         }
     }
 
-    /// Adds ids; nothing where the filters or the metadata have changed.
+    /// Adds ids; returns nothing where the filters or the metadata have changed.
     async fn try_add(&self, ids: &[Id]) -> Result<Option<Inserted>, StoreError> {
         let connection = self.connected(Purpose::Inserts, ATTEMPT).await?;
         let view = self.known_view(&connection, AddKind::Insert).await?;
@@ -95,13 +94,13 @@ impl Shard {
             return Err(StoreError::late(INSERT));
         }
         let Some(mut inserted) = added else { return Ok(None) };
-        // As an absence that a check finds, it counts by a filter that is to be believed.
+        // That an id is new is an absence, and counts only if absences are believed.
         let live = view.live.in_state(State::Live).map(|live| trusted(*live, &connection));
         if !matches!(live, Some(Ok(_))) || self.believes(&connection).is_err() {
             inserted = Inserted::Perhaps;
         }
         self.known.recent.acknowledged(&digests, digester.key_id());
-        // Also into the copy of a filter that is live no more: what it holds passes, and is never wrong.
+        // Also into the copy of an earlier filter: ids that it holds pass.
         let is_ours = |copy: &Header| copy.key_id == digester.key_id();
         self.copies.hold(is_ours, digests.iter());
         // A replay in a later session may have begun without them.
@@ -152,7 +151,7 @@ impl Shard {
         Ok(view)
     }
 
-    /// Sends an add; nothing where the filters, or the metadata, are others than this process knew.
+    /// Sends an add; returns nothing where the filters or the metadata are others than this process knew.
     async fn send_add(
         &self,
         connection: &Connection,

@@ -14,10 +14,9 @@ use crate::store::link::session::Purpose;
 
 static DISTRUST: Script = Script::new("distrust.lua", include_str!("distrust.lua"));
 
-/// How long it may take.
 const DEADLINE: Duration = Duration::from_millis(250);
 
-/// No state: no check takes a filter with it for live.
+/// No state: no check takes such a filter for live.
 const SPOILT: u8 = 0;
 
 impl Shard {

@@ -13,8 +13,8 @@ pub(crate) const HOLDS: Duration = Duration::from_secs(3);
 /// A clock that is slewed may gain a twelfth (`maxslewrate` of chrony), and nobody notices: an eighth more is needed.
 const SLEWED: u32 = 8;
 
-/// Returns how much of a record a rebuild needs that reaches back for so long: half of that is longer than a transaction and its
-/// insert.
+/// Returns how much a rebuild needs of a record that reaches back so long: half of it, longer than a transaction and its insert, and
+/// some more.
 pub(crate) fn needed_of_record(reach: Duration) -> Duration {
     reach / 2 + reach / 2 / SLEWED + CLOCKS_PART * 2
 }
@@ -22,11 +22,10 @@ pub(crate) fn needed_of_record(reach: Duration) -> Duration {
 /// What the metadata said when a connection last read them.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Fleet {
-    /// Nothing once the filter has settled.
+    /// None once the filter has settled.
     pub(crate) settling: Option<Settling>,
-    /// What the record of recent inserts held.
     pub(crate) record: Option<Record>,
-    /// When that was, by Redis's clock, ms.
+    /// When it was read, by Redis's clock, ms.
     pub(crate) told_ms: i64,
     pub(crate) read: Instant,
 }
@@ -34,9 +33,9 @@ pub(crate) struct Fleet {
 /// A filter that settles: a process may still run that does not insert into it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Settling {
-    /// From when on a rebuild has to begin for its filter to be believed, by Redis's clock, ms.
+    /// A rebuild that begins later ends settling; by Redis's clock, ms.
     pub(crate) until_ms: i64,
-    /// The same by this machine's.
+    /// The same moment by this machine's clock.
     until: Instant,
 }
 
@@ -48,21 +47,19 @@ impl Settling {
 }
 
 impl Fleet {
-    /// Reads the reply of a join. `until_ms` is 0 once the filter has settled, `now_ms` what Redis's clock showed.
-    /// It was asked for at `read`.
+    /// Reads the reply to a join that was sent at `read`. `until_ms` is 0 once the filter has settled, `now_ms` Redis's clock.
     pub(crate) fn read(until_ms: i64, now_ms: i64, read: Instant) -> Self {
         let rest = Duration::from_millis(u64::try_from(until_ms - now_ms).unwrap_or(0));
         let settling = (until_ms > 0).then(|| Settling { until_ms, until: read + rest });
         Self { settling, record: None, told_ms: now_ms, read }
     }
 
-    /// Metadata that nobody has changed.
     #[cfg(test)]
     pub(crate) fn fixed() -> Self {
         Self::read(0, 0, Instant::now())
     }
 
-    /// Whether it was read so lately that the mode of that moment may still be acted on.
+    /// Whether it was read lately enough to act on.
     pub(crate) fn holds(&self) -> bool {
         self.read.elapsed() <= HOLDS
     }

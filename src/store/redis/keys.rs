@@ -7,15 +7,12 @@ pub(crate) const MOST_SHARDS: u32 = 1_024;
 
 #[derive(Debug, Clone)]
 pub(crate) struct Keys {
-    /// The live filter.
     pub(crate) bits: String,
-    /// The filter being built.
     pub(crate) next: String,
-    /// What was inserted lately, by number.
+    /// The record of recent inserts.
     pub(crate) recent: String,
     /// The metadata. Versions before had theirs under another name.
     pub(crate) meta: String,
-    /// The rebuild lease.
     pub(crate) lock: String,
     /// Blocks and masks, while an insert sets bits.
     scratch: [String; 2],
@@ -51,7 +48,7 @@ impl Keys {
         format!("{}{digest}", self.nulls)
     }
 
-    /// Returns the parts of that key, of a digest written in hex.
+    /// Returns the parts of a null's key, of a digest written in hex.
     pub(crate) fn null_parts<'a>(&'a self, hex: &'a [u8; 32]) -> [&'a [u8]; 2] {
         [self.nulls.as_bytes(), hex]
     }

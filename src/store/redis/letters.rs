@@ -4,7 +4,6 @@ use crate::mode::Mode;
 use crate::nulls::scope::Scope;
 
 impl Mode {
-    /// Returns the letter that stands for it in the metadata.
     pub(crate) const fn letter(self) -> char {
         match self {
             Self::Enforce => 'e',
@@ -21,7 +20,6 @@ impl Mode {
 }
 
 impl Scope {
-    /// Returns the letter a stored null is marked with.
     pub(crate) const fn as_byte(self) -> u8 {
         match self {
             Self::Everyone => b'e',

@@ -1,4 +1,4 @@
-//! A shard: a filter on one Redis, and which one this process believes in. A filter that is not cut into shards is one.
+//! A shard: a filter on one Redis, and whether this process believes it. A filter that is not cut into shards is one shard.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -29,7 +29,6 @@ pub(super) static VIEW: Script = Script::new("view.lua", include_str!("view.lua"
 /// Within what time each process polls each of many shards (`join_all.rs`).
 const ALL_POLL: Duration = Duration::from_secs(20);
 
-/// How long a survey may take.
 const SURVEY: Duration = Duration::from_secs(1);
 
 /// A shard of the guard's own filter: its keys, its node, and what this process knows of them.
@@ -38,19 +37,16 @@ pub(crate) struct Shard {
     /// How many the filter has.
     pub(crate) of: usize,
     pub(crate) known: Arc<KnownShard>,
-    /// What [`node`](Self::node) returns.
     pub(super) at: ArcSwap<RedisNode>,
-    /// The live header that checks compute with. Absent until one was seen.
+    /// The live header by which checks compute positions, once one was seen.
     pub(crate) filter: ArcSwapOption<Header>,
-    /// Both headers, as adds know them.
+    /// Both headers as inserts last saw them.
     pub(crate) view: ArcSwapOption<View>,
-    /// This process's copy of the filter's bits.
     pub(crate) copies: Copies,
     /// Why the last look at the live filter found none to trust.
     doubt: Mutex<Doubt>,
-    /// Whether a filter was ever seen live.
     was_live: AtomicBool,
-    /// What was last said of a live filter: to work out its rate of false positives takes up to 60 µs, of each of many shards.
+    /// The figures of the live filter: its rate of false positives takes up to 60 µs to compute, for each of many shards.
     said: Mutex<Option<(Header, LiveFilter)>>,
 }
 
@@ -81,19 +77,17 @@ impl Shard {
 
     pub(crate) fn move_to(&self, node: Arc<RedisNode>) {
         self.at.store(node);
-        // It may have been joined there before.
+        // The shard may have been joined there before.
         self.known.joins.notify_waiters();
     }
 
-    /// Returns a connection, if there is one that has joined this shard's metadata.
     pub(crate) fn current(&self, purpose: Purpose) -> Option<Connection> {
         let node = self.node();
         let on = node.link.current()?;
         Connection::of(NodeSession::new(node, on), purpose, self.number).ok()
     }
 
-    /// Waits, up to a deadline, for a connection that has joined this shard's metadata, on whichever node the shard is.
-    /// Fails with [`StoreError::NoAnswer`] with what the last attempt met.
+    /// Waits, up to a deadline, for a connection that has joined this shard's metadata. Fails with what the last attempt met.
     pub(crate) async fn connected(
         &self,
         purpose: Purpose,
@@ -101,13 +95,13 @@ impl Shard {
     ) -> Result<Connection, StoreError> {
         let end = Instant::now() + deadline;
         loop {
-            // Listening comes first.
+            // First, so that no join is missed.
             let mut joins = pin!(self.known.joins.notified());
             let node = self.node();
             let on = tokio::select! {
                 biased;
                 on = node.link.connected(purpose, end - Instant::now()) => on?,
-                // It may be on another node by now.
+                // The shard may have moved to another node.
                 () = &mut joins => continue,
             };
             let trouble = match Connection::of(NodeSession::new(node, on), purpose, self.number) {
@@ -120,7 +114,7 @@ impl Shard {
         }
     }
 
-    /// Gives up what a connection has learnt: of this shard, where it has learnt of others, too.
+    /// Has this shard joined anew: on the connection's session, where other shards share it, else on a new one.
     pub(crate) fn withdraw(&self, connection: &Connection) {
         if self.of > 1 {
             connection.leave();
@@ -130,7 +124,7 @@ impl Shard {
         }
     }
 
-    /// Whether a connection's session is still in use, and this shard still joined on it, on the node that it is on now.
+    /// Whether a connection's session is in use, and this shard joined on it and still on its node.
     pub(crate) fn is_on(&self, connection: &Connection) -> bool {
         connection.node.link.uses(&connection.on)
             && Arc::ptr_eq(&self.node(), &connection.node)
@@ -154,7 +148,7 @@ impl Shard {
         self.read_metadata(connection, deadline, &[]).await.map(|(view, _)| view)
     }
 
-    /// Reads both headers and the metadata. The arguments are the script's.
+    /// Reads both headers and the metadata; `args` are those of the script.
     pub(crate) async fn read_metadata(
         &self,
         connection: &Connection,
@@ -186,7 +180,7 @@ impl Shard {
         Err(StoreError::unfit(&self.known.keys.bits, &reason))
     }
 
-    /// Asks how the fleet stands, before a change. What processes ask for from now on counts when it is made.
+    /// Asks how the fleet stands, before a change. The longest transaction that processes state from now on counts for it.
     pub(crate) async fn view_fleet(&self) -> Result<FleetView, StoreError> {
         let connection = self.connected(Purpose::Rebuilds, SURVEY).await?;
         let (view, metadata) = self.read_metadata(&connection, SURVEY, &[b"1"]).await?;
@@ -211,7 +205,7 @@ impl Shard {
                 self.filter.store(None);
             }
         }
-        // It answers nothing, and is as due as one that does.
+        // A filter that is disproved twice answers nothing, and is rebuilt by schedule, as a live one.
         let live = match live {
             Err(Doubt::DisprovedTwice) => {
                 view.live.filter.and_then(|header| trusted(header, &connection))
@@ -233,7 +227,6 @@ impl Shard {
         Ok(Survey::new(live, view.now_us, due_us))
     }
 
-    /// Has checks compute with a header.
     pub(crate) fn adopt(&self, header: &Header) -> Arc<Header> {
         self.was_live.store(true, Ordering::Relaxed);
         self.known.mismatches.compare_sizing(header);
@@ -242,10 +235,10 @@ impl Shard {
         header
     }
 
-    /// Returns the live filter that a view shows on a connection, or why there is none.
+    /// Returns the live filter of a view, or why there is none.
     pub(crate) fn live_in(&self, view: &View, on: &Connection) -> Result<Header, Doubt> {
         view.live().map_err(|doubt| match doubt {
-            // A process that starts after the filter was lost has the metadata's word that there was one.
+            // A process that started after the loss knows by the metadata that there was a filter.
             Doubt::NoFilter if self.was_live.load(Ordering::Relaxed) || on.identity.newest > 0 => {
                 Doubt::Gone
             }
@@ -294,12 +287,10 @@ impl Shard {
         Condition { copy, settling, record, ..Condition::of(live, trouble) }
     }
 
-    /// Whether an absence that a connection reports may be believed. It may not if Redis may evict the
-    /// record of recent inserts or the metadata, if filters there may lack own inserts, or those of processes that do not
-    /// insert here. Nor may it where no poll of this connection has said lately how the fleet acts.
+    /// Whether an absence that a connection reports may be believed: Redis evicts none of the keys, the filter has this process's
+    /// inserts and has settled, and a poll has lately said so.
     pub(crate) fn believes(&self, connection: &Connection) -> Result<(), Doubt> {
         if !connection.is_joined() {
-            // It may have missed what is there by now.
             return Err(Doubt::Disconnected);
         }
         let may_lose = connection.on.eviction() == Eviction::Takes;
@@ -326,13 +317,13 @@ impl From<Header> for LiveFilter {
     }
 }
 
-/// Returns the header if the filter was verified on this connection's Redis process, with our secret key.
+/// Returns the header if the filter was built on this connection's Redis process, with our secret key.
 pub(crate) fn trusted(header: Header, connection: &Connection) -> Result<Header, Doubt> {
     let identity = &connection.identity;
     if header.key_id != identity.digester.key_id() {
         return Err(Doubt::OtherKey);
     }
-    // A filter older than the one that was live when the connection joined has been put back by hand.
+    // A filter older than the one that was live at the join was put back by hand.
     if header.run != connection.on.process.run || header.generation.get() < identity.newest {
         return Err(Doubt::Suspect);
     }

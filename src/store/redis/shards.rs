@@ -37,19 +37,17 @@ use crate::store::{
 /// The least number of ids that a shard's record of recent inserts holds, where the filter's may hold as many.
 const RECENT_IDS: u64 = 10_000;
 
-/// How often it is looked which shards are live.
 const LOOK: Duration = Duration::from_secs(1);
 
 pub(crate) struct Shards {
     pub(crate) name: Arc<str>,
     pub(crate) check_deadline: Duration,
     pub(crate) groups: Groups,
-    /// By number.
     pub(crate) all: Box<[Arc<Shard>]>,
-    /// What tells in which shard an id is; nothing where there is only one.
+    /// Says in which of several shards an id is.
     digester: Option<Digester>,
     pub(crate) fleet: Arc<FleetOfAll>,
-    /// What each shard said last, when it was asked how it stands, and how often all were asked.
+    /// The last survey of each shard, and how often all were asked for.
     surveys: Mutex<Vec<Option<Survey>>>,
     turn: AtomicUsize,
 }
@@ -109,7 +107,7 @@ impl Shards {
         }
     }
 
-    /// Returns the shard that an id is in, and the id's digest, if it was made before or had to be made for that.
+    /// Returns the shard of an id, and the id's digest, if it was made before or is needed for that.
     pub(crate) fn place(
         &self,
         id: &Id,
@@ -133,12 +131,11 @@ impl Shards {
         shard.copies.copied(id, digest, shard.filter.load().as_deref())
     }
 
-    /// Returns the shard that an id is in.
     pub(crate) fn of(&self, id: &Id) -> &Arc<Shard> {
         self.place(id, None).0
     }
 
-    /// Acknowledges ids. Where a shard fails, those of the others may be inserted.
+    /// Acknowledges ids. Where one shard fails, the ids of others may be inserted.
     pub(crate) async fn add(&self, ids: Vec<Id>) -> Result<Inserted, StoreError> {
         if let [shard] = &*self.all {
             return shard.add(ids).await;
@@ -176,8 +173,8 @@ impl Shards {
         Arc::clone(&self.fleet.mode)
     }
 
-    /// Changes how all processes act, in the metadata of every shard. Where one fails, the others have taken it: a mode that is
-    /// newer in one is told to all. So no shard takes what has to be judged before it was judged in each.
+    /// Changes how all processes act, in the metadata of every shard. What one shard has taken is told to all, also where another
+    /// fails. So a change that may be overtaken is first judged in each.
     pub(crate) async fn change_fleet(&self, change: FleetChange) -> Result<(), StoreError> {
         if let FleetChange::Enforce { .. } = change
             && self.all.len() > 1
@@ -192,15 +189,13 @@ impl Shards {
         join_all(changed).await.into_iter().collect()
     }
 
-    /// Asks how the fleet stands, as the metadata of every shard say.
     pub(crate) async fn view_fleet(&self) -> Result<FleetView, StoreError> {
         let views = try_join_all(self.all.iter().map(|shard| shard.view_fleet())).await?;
         Ok(views.into_iter().reduce(FleetView::with).expect("there is a shard"))
     }
 
-    /// Returns the shards whose filters are not trusted, or whose build began before this moment of Redis's clock, µs; all of
-    /// them, before any moment.
-    /// Fails where none of them can say.
+    /// Returns the shards whose filters are not trusted, or whose build began before this moment of Redis's clock, µs. Fails where
+    /// no shard can say.
     pub(crate) async fn due(&self, before_us: i64) -> Result<Vec<Arc<Shard>>, StoreError> {
         if self.all.len() == 1 || before_us == i64::MAX {
             return Ok(self.all.to_vec());
@@ -218,9 +213,8 @@ impl Shards {
         failure.filter(|_| due.is_empty()).map_or(Ok(due), Err)
     }
 
-    /// Asks how all shards stand: those that are not known to be live, and others by turns. The filter is live if all are that
-    /// say so, and as old as the oldest.
-    /// Fails where none of them can say.
+    /// Surveys the shards that are not known to be live, and the others by turns. The filter is live if all shards that answer are,
+    /// and as old as the oldest. Fails where no shard answers.
     pub(crate) async fn survey(&self) -> Result<Survey, StoreError> {
         let turn = self.turn.fetch_add(1, Ordering::Relaxed);
         let surveys = self.survey_each(|known, number| {
@@ -233,7 +227,7 @@ impl Shards {
         surveys.await.into_iter().reduce(with).expect("there is a shard")
     }
 
-    /// Returns how each shard stands. One of which that is known is asked where it is due.
+    /// Returns a survey of each shard: the last one, unless there is none or another is due.
     async fn survey_each(
         &self,
         is_due: impl Fn(&Survey, usize) -> bool,
@@ -248,8 +242,7 @@ impl Shards {
         surveys
     }
 
-    /// Looks each second at the shards that are not known to be live, and at another one, for as long as it is polled: requests
-    /// may not ask for ids of each.
+    /// Surveys each second the shards that are not known to be live, and another one: requests may not ask for ids of each.
     pub(crate) async fn look_at_each(self: Arc<Self>) {
         for turn in (0..self.all.len()).cycle() {
             sleep(LOOK).await;
@@ -259,14 +252,14 @@ impl Shards {
         }
     }
 
-    /// Returns what is known without asking Redis. The filter is live if any shard is.
+    /// The filter is live if any shard is.
     pub(crate) fn condition(&self) -> Condition {
         let others = self.all[1..].iter().map(|shard| shard.condition());
         Condition::of_shards(self.all[0].condition(), others)
     }
 }
 
-/// Returns what holds for one shard.
+/// Returns the settings of one shard.
 fn of_one(settings: &Settings) -> Settings {
     let all = settings.recent_ids;
     let sizing = settings.sizing.one();

@@ -37,15 +37,14 @@ impl Seen {
         self.filter.as_ref().ok().filter(|header| header.state == state)
     }
 
-    /// Returns how many ids a filter was built from, also one that was put out of use: its state is not in the
-    /// checksum.
+    /// Returns how many ids a filter was built from, also if it was put out of use: its state is not in the checksum.
     pub(crate) fn items(&self) -> Option<u64> {
         let mut head = self.head.clone();
         *head.get_mut(STATE_OFFSET)? = State::Live.as_byte();
         Header::decode(&head).ok().map(|header| header.items.into())
     }
 
-    /// Returns the first bytes of a key that is no filter. A rebuild may replace it whatever they say.
+    /// Returns the first bytes of a key that is no filter: a rebuild may replace it.
     pub(crate) fn damaged(&self) -> &[u8] {
         match self.filter {
             Ok(_) => b"",
@@ -62,7 +61,6 @@ pub(crate) struct View {
     pub(crate) now_us: i64,
 }
 
-/// What the metadata say.
 pub(crate) struct Metadata {
     pub(crate) incarnation: Vec<u8>,
     pub(crate) mode_number: i64,
@@ -70,7 +68,6 @@ pub(crate) struct Metadata {
     pub(crate) longest: Duration,
     /// When a rebuild was asked for last, µs.
     pub(crate) asked_us: i64,
-    /// The last token.
     pub(crate) token: i64,
     /// Whether a rebuild is under way.
     pub(crate) is_leased: bool,

@@ -338,18 +338,18 @@ pub(crate) fn take_late<P: 'static>(asks: impl Fn(&P) -> bool) -> Vec<P> {
 }
 
 /// Starts the tasks of a node:"),
-        raw(BATCH, "        // How many a fence has answered, and an id of theirs.\n", "        let mut checks: Vec<PendingCheck> = checks.into_iter().collect();
+        raw(BATCH, "        // How many ids a fence has answered for, and the last one.\n", "        let mut checks: Vec<PendingCheck> = checks.into_iter().collect();
         if SEEDED {
             let is_late = |check: &PendingCheck| self.asked.iter().any(|asked| asked.digest == check.asked.digest);
             checks.extend(crate::store::link::node::take_late(is_late));
             checks.sort_unstable_by_key(|check| *check.asked.digest.as_bytes());
         }
-        // How many a fence has answered, and an id of theirs.\n"),
+        // How many ids a fence has answered for, and the last one.\n"),
     ]),
     bug("an id looked for where it was in the filter before", ANY, &[
-        raw(BATCH, "    /// How many wait for the answers.\n", "    /// Where the question before looked.
-    before: Option<crate::filter::Geometry>,
-    /// How many wait for the answers.\n"),
+        raw(BATCH, "    callers: usize,\n", "    callers: usize,
+    /// Where the question before looked.
+    before: Option<crate::filter::Geometry>,\n"),
         raw(BATCH, "            believed: Ok(()),\n", "            believed: Ok(()),
             before: None,\n"),
         raw(BATCH, "        let Some(question) = self.question.take() else { return };\n", "        let Some(question) = self.question.take() else { return };
@@ -572,8 +572,8 @@ pub(crate) fn take_late<P: 'static>(asks: impl Fn(&P) -> bool) -> Vec<P> {
             let first = parts.first().map_or(Ok(()), |part| part.believed);
             parts.iter_mut().for_each(|part| part.believed = first);
         }\n"),
-        raw(BATCH, "        // How many a fence has answered, and an id of theirs.\n", "        let believes = if SEEDED { self.believed } else { believes };
-        // How many a fence has answered, and an id of theirs.\n"),
+        raw(BATCH, "        // How many ids a fence has answered for, and the last one.\n", "        let believes = if SEEDED { self.believed } else { believes };
+        // How many ids a fence has answered for, and the last one.\n"),
     ]),
     bug("own inserts repeated to the first shard only", &[Forgetful, Evicting], &[raw("store/redis/incarnation/replay.rs", "        // An add that is acknowledged after this was sent to this connection, or is repeated.\n", "        if SEEDED && self.number > 0 {
             return Ok(());

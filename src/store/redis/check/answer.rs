@@ -30,7 +30,7 @@ use crate::verdict::{Doubt, Proof, Verdict};
 
 const STEP: &str = "a check";
 
-/// Where there are many shards a batch has about as many ids of each.
+/// About how many ids of each of many shards a batch has.
 pub(super) const FEW: usize = 2;
 /// Roughly how many bytes the commands take, for an id and for a filter.
 pub(crate) const BYTES_AN_ID: usize = 192;
@@ -38,7 +38,6 @@ pub(crate) const BYTES_A_FILTER: usize = 512;
 
 /// The most entries of the record that one fence reads.
 pub(super) const PAGE: usize = 512;
-/// The most bytes that they take in a reply.
 pub(super) const BYTES_A_PAGE: usize = PAGE * 64;
 
 /// A question to one filter.
@@ -47,18 +46,17 @@ pub(super) struct Question<'a> {
     pub(super) header: Arc<Header>,
     /// The ids that are asked for one by one.
     pub(super) digests: SmallVec<[Digest; FEW]>,
-    /// Where their bits are.
     pub(super) positions: SmallVec<[Position; FEW]>,
     /// The copy that a fence brings up to the last insert, and from which number on.
     pub(super) fence: Option<(Arc<FilterCopy>, i64)>,
-    /// The number of the last insert that was known before.
+    /// The number of the last insert that this process knew of.
     pub(super) known: i64,
 }
 
 /// What Redis said of one filter.
 pub(super) struct BatchReply {
     pub(super) head: Head,
-    /// What there is to say of each id, in the order of their digests, and for which requests.
+    /// In the order of the digests, each with the requests for which it holds.
     pub(super) verdicts: SmallVec<[(Verdict, Scope); FEW]>,
     pub(super) page: Page,
 }
@@ -72,13 +70,11 @@ pub(crate) struct Head {
     pub(crate) stamp: i64,
     /// The incarnation of the metadata, if there are any.
     incarnation: Option<Vec<u8>>,
-    /// The last insert's number.
     pub(crate) last: i64,
-    /// The generation that is live.
     live: i64,
 }
 
-/// Adds the commands of questions to filters whose keys one command may name together.
+/// Adds the commands of questions to filters whose keys may be named by one command.
 pub(super) fn commands(packed: &mut Packed, questions: &[&Question<'_>]) {
     for of in questions {
         if let Some((_, since)) = of.fence {
@@ -112,7 +108,7 @@ fn ids(questions: &[&Question<'_>]) -> usize {
     questions.iter().map(|of| of.digests.len()).sum()
 }
 
-/// Reads the replies to [`commands`]. What another filter says than the one that was asked is no reply.
+/// Reads the replies to [`commands`]. The reply of another filter than the one that was asked says nothing.
 pub(super) fn read(
     replies: &mut impl Iterator<Item = Value>,
     questions: &[&Question<'_>],
@@ -144,7 +140,7 @@ pub(super) fn read(
             .map(|(bits, null)| Ok(verdict(bits, null.optional_bytes()?.as_deref(), &of.header)))
             .collect::<Result<_, StoreError>>()?;
         let head = Head::read(replies)?;
-        // Where a block is short, the string was cut, or was away for a moment. Of another filter that says nothing.
+        // A short block says that the string was cut, or was away for a moment.
         Ok(if !head.is_of(&of.header) {
             Err(Doubt::Suspect)
         } else if is_whole {
@@ -160,12 +156,12 @@ fn next(replies: &mut impl Iterator<Item = Value>) -> Result<Reply, StoreError> 
     Reply::next(STEP, replies)
 }
 
-/// Returns what there is to say of an id, and for which requests.
+/// Judges an id by its bits and its null; returns also for which requests that holds.
 fn verdict(bits: Membership, null: Option<&[u8]>, header: &Header) -> (Verdict, Scope) {
     if bits == Membership::Never {
         return (Verdict::Absent(Proof::Filter), Scope::Everyone);
     }
-    // A null counts for the generation it was found under: with the filter its claim may be lost.
+    // A null counts for the generation under which it was found.
     if let Some([scope, of @ ..]) = null
         && let Some(scope) = Scope::from_byte(*scope)
         && of == header.generation.get().to_string().as_bytes()
@@ -179,9 +175,9 @@ fn verdict(bits: Membership, null: Option<&[u8]>, header: &Header) -> (Verdict, 
 #[derive(Debug, Default)]
 pub(crate) struct Page {
     pub(crate) digests: Vec<Digest>,
-    /// The greatest number among them, the floor's too.
+    /// The greatest number among them and the floor.
     pub(crate) greatest: Option<i64>,
-    /// Whether something beyond the number was dropped.
+    /// Whether the record has dropped something beyond the number.
     pub(super) has_floor: bool,
 }
 
@@ -219,7 +215,7 @@ impl Page {
 }
 
 impl Head {
-    /// Adds the commands that end whatever is asked of a filter: the first for the metadata, the second for the header.
+    /// Adds the commands that end each question to a filter: for the metadata, and for the header.
     pub(crate) fn ask(packed: &mut Packed, keys: &Keys, header: &Header) {
         packed.begin(5);
         packed.word(&[b"HMGET"]);
@@ -264,7 +260,7 @@ impl Head {
         self.generation == header.generation.get()
     }
 
-    /// Whether the filter of the generation that was asked for is live, whole and to be believed.
+    /// Whether the filter that was asked is live, whole and to be trusted.
     pub(crate) fn vouches_for(&self, header: &Header, live: &Connection) -> Result<(), Doubt> {
         self.is_live_and_whole(header)?;
         trusted(*header, live)?;
@@ -290,7 +286,7 @@ impl Head {
     }
 }
 
-/// Reads a block; nothing where the filter's string ends before it does.
+/// Reads a block, unless it is short.
 fn words(bytes: &[u8]) -> Option<[u64; 8]> {
     let (words, rest) = bytes.as_chunks::<8>();
     let words = <[[u8; 8]; 8]>::try_from(words).ok().filter(|_| rest.is_empty())?;

@@ -1,4 +1,4 @@
-//! One batch: what is asked of which shard, and what becomes of each check.
+//! A batch: its questions to shards, and the answers to its checks.
 
 use std::mem;
 use std::sync::Arc;
@@ -35,22 +35,20 @@ type PendingCheck = queue::PendingCheck<Identities, Asked>;
 /// What a batch asks of one shard.
 pub(super) struct Part<'a> {
     shard: &'a Shard,
-    /// The shard's connection, if it has joined it.
     connection: Result<Connection, Doubt>,
-    /// Each once.
+    /// Each id once.
     asked: SmallVec<[Asked; FEW]>,
-    /// How many wait for the answers.
     callers: usize,
-    /// Whether an absence could be believed before it was asked for: an answer from before the replay may be read after it.
+    /// Whether an absence could be believed before the question was sent: the answer may be older than a replay that ends
+    /// meanwhile.
     pub(super) believed: Result<(), Doubt>,
-    /// What is asked, while there is no answer to it.
     question: Option<Question<'a>>,
     /// Whether it is to be asked: at first, and again where another filter answered than the one that was asked, or a fence
     /// proved nothing.
     is_open: bool,
     /// Whether a fence has brought a copy up to the last insert.
     pub(super) is_proven: bool,
-    /// What there is to say of each id, so far, and whether a fence has said it.
+    /// The answer for each id, so far, and whether a fence gave it.
     answer: Result<SmallVec<[(Lookup, bool); FEW]>, Doubt>,
 }
 
@@ -59,7 +57,7 @@ impl Checks for Shards {
     type Asked = Asked;
 
     fn has_copy(&self) -> bool {
-        // Of one for all: each lone check asks this.
+        // The first shard stands for all: each lone check asks this.
         let shard = &self.all[0];
         shard.filter.load().as_ref().is_some_and(|live| shard.copies.to_fence(live).is_some())
     }
@@ -83,9 +81,9 @@ impl Checks for Shards {
             }
         }
         let deadline = self.check_deadline;
-        // Keys of how many shards one command may name: in a cluster they are in different slots.
+        // In a cluster the keys of shards are in different slots, and no command may name those of two.
         let at_once = if self.groups.slots.is_some() { 1 } else { self.all.len() };
-        // What is not answered by then says so.
+        // A part that is not answered in time says so.
         timeout(deadline, ask_twice(&mut parts, at_once, deadline)).await.ok();
         let mut checks = checks.drain(..);
         for part in &parts {
@@ -120,13 +118,12 @@ impl<'a> Part<'a> {
         part
     }
 
-    /// Whether an absence may be believed at this moment.
     fn believes(&self) -> Result<(), Doubt> {
         let connection = self.connection.as_ref().map_err(|doubt| *doubt)?;
         self.shard.believes(connection)
     }
 
-    /// Looks at Redis which filter is live, and puts the question to it.
+    /// Reads which filter is live, and puts the question to it.
     async fn look(&mut self, deadline: Duration) {
         let Ok(connection) = &self.connection else { return };
         let view = self.shard.read_view(connection, deadline).await;
@@ -155,14 +152,14 @@ impl<'a> Part<'a> {
         self.question = Some(Question { keys, header, digests, positions, fence, known });
     }
 
-    /// Returns the copy by which a fence may answer, where somebody asks for what it may answer.
+    /// Returns the copy by which a fence may answer, if one may.
     fn copy(&self, live: &Header) -> Option<Arc<FilterCopy>> {
         let may = self.believed.is_ok() && self.asked.iter().any(|asked| asked.by_copy);
         may.then(|| self.shard.copies.to_fence(live)).flatten()
     }
 
-    /// Takes in why Redis said nothing. What it does not serve is left at once: it may serve it again, without what it took
-    /// elsewhere.
+    /// Notes why Redis said nothing. A shard that the node does not serve is left at once: the node may serve it again, without
+    /// the inserts that came elsewhere.
     fn fail(&mut self, error: &StoreError) {
         if self.question.is_none() {
             return;
@@ -176,7 +173,6 @@ impl<'a> Part<'a> {
         self.take(Err(error.doubt()));
     }
 
-    /// Takes in what Redis said.
     fn take(&mut self, said: Result<BatchReply, Doubt>) {
         let Some(question) = self.question.take() else { return };
         let Question { header, digests, fence, known, .. } = question;
@@ -201,7 +197,7 @@ impl<'a> Part<'a> {
             said.map(|said| self.found(&header, &digests, &said.verdicts, proven.as_deref()));
     }
 
-    /// Returns what there is to say of each id: by itself, or by what a copy lacks or holds that a fence has brought up.
+    /// Returns the answer for each id: by its own bits, or by the copy that a fence has brought up to the last insert.
     fn found(
         &self,
         header: &Header,
@@ -231,8 +227,8 @@ impl<'a> Part<'a> {
         self.asked.iter().map(of).collect()
     }
 
-    /// Tells each check what was found of its digest, in whose order both are. Absence is only said where it was believed before,
-    /// and is now.
+    /// Answers the checks, which are in the order of their digests. Absence is only said where it was believed before the question
+    /// was sent, and is now.
     fn tell(&self, checks: impl Iterator<Item = PendingCheck>) {
         let found = match &self.answer {
             Ok(found) => found,
@@ -245,7 +241,7 @@ impl<'a> Part<'a> {
         };
         let believes = self.believed.and_then(|()| self.believes());
         let mut said = self.asked.iter().zip(found).peekable();
-        // How many a fence has answered, and an id of theirs.
+        // How many ids a fence has answered for, and the last one.
         let mut fenced = None;
         for check in checks {
             while said.next_if(|(asked, _)| asked.digest != check.asked.digest).is_some() {}
@@ -270,7 +266,7 @@ impl<'a> Part<'a> {
 }
 
 impl Shard {
-    /// Takes in what was said of the filter with this header, on a connection which knew of this number before it asked.
+    /// Judges what metadata and header say of the filter; `known` is the last number that was known before it was asked.
     pub(super) fn judge(
         &self,
         header: &Arc<Header>,
@@ -287,13 +283,13 @@ impl Shard {
             | Doubt::OtherKey,
         ) = vouched
         {
-            // The header this process knows says otherwise: it is not to be shown any more.
+            // The header that this process knows is outdated.
             self.forget(header);
         }
         vouched?;
         let head = said?;
         if !head.holds_all(connection) || head.last < known {
-            // One of them is another, or an older one: the next connection finds out what has happened.
+            // Metadata or bits are others, or older copies: the next join finds out what has happened.
             self.withdraw(connection);
             return Err(Doubt::Suspect);
         }
@@ -302,7 +298,7 @@ impl Shard {
     }
 }
 
-/// Asks, and asks shards once more whose filter was replaced since this process last looked, or whose fence proved nothing.
+/// Asks all shards, and once more those whose filter was replaced since this process last looked, or whose fence proved nothing.
 async fn ask_twice(parts: &mut [Part<'_>], at_once: usize, deadline: Duration) {
     for may_fence in [true, false] {
         put(parts, may_fence, deadline).await;
@@ -310,7 +306,7 @@ async fn ask_twice(parts: &mut [Part<'_>], at_once: usize, deadline: Duration) {
     }
 }
 
-/// Puts questions to the shards that are still to be asked, most of them without a look at Redis.
+/// Puts questions to the shards that are to be asked, reading their headers only where none is known.
 async fn put(parts: &mut [Part<'_>], may_fence: bool, deadline: Duration) {
     let mut looks = Vec::new();
     // A lone id is cheaper by itself.
@@ -331,7 +327,7 @@ async fn put(parts: &mut [Part<'_>], may_fence: bool, deadline: Duration) {
     join_all(looks).await;
 }
 
-/// Asks what was put to any shard, in one go. A command names keys of `at_once` shards at most.
+/// Sends all questions at once. A command names keys of `at_once` shards at most.
 pub(super) async fn ask(parts: &mut [Part<'_>], at_once: usize, deadline: Duration) {
     let mut open = parts.iter().filter(|part| part.question.is_some());
     // All are of one node.
@@ -339,7 +335,7 @@ pub(super) async fn ask(parts: &mut [Part<'_>], at_once: usize, deadline: Durati
     let is_one = open.next().is_none();
     let said = send(parts, connection, at_once, deadline).await;
     if let Err(StoreError::GivenUp { .. }) = said {
-        // Whose reply it is, is not known any more.
+        // Replies and commands are out of step.
         connection.node.link.withdraw(&connection.on);
     }
     match said {
@@ -347,7 +343,7 @@ pub(super) async fn ask(parts: &mut [Part<'_>], at_once: usize, deadline: Durati
             let open = parts.iter_mut().filter(|part| part.question.is_some());
             open.zip(said).for_each(|(part, said)| part.take(said));
         }
-        // What one shard refuses says nothing of the others.
+        // Redis may refuse one shard and serve the others.
         Err(StoreError::Refused { .. }) if !is_one => {
             let each = parts.chunks_mut(1);
             join_all(each.map(|part| Box::pin(ask(part, at_once, deadline)))).await;
@@ -356,7 +352,7 @@ pub(super) async fn ask(parts: &mut [Part<'_>], at_once: usize, deadline: Durati
     }
 }
 
-/// Sends what was put, and reads what Redis says to each part that asks.
+/// Returns what Redis says to each question.
 async fn send(
     parts: &[Part<'_>],
     connection: &Connection,

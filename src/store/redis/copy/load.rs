@@ -22,25 +22,22 @@ use crate::store::redis::incarnation::join_all::is_turn_of;
 use crate::store::redis::shard::Shard;
 use crate::store::scan;
 
-/// How often it is looked whether another filter is live.
 const PERIOD: Duration = Duration::from_secs(1);
-/// How long each round trip may take.
 const DEADLINE: Duration = Duration::from_secs(1);
 /// Blocks read at once, 64 KiB: Redis holds a reply until its reader has taken it, and a poll that waits behind it ends a session.
 const BLOCKS: u32 = 1_024;
-/// Bytes a second, and how many times as long as a piece took is waited for the next, whichever is slower: where many
-/// processes read at once, each takes less.
+/// The most bytes a second, and the least rest after a piece, as a multiple of the time that it took: where many processes read
+/// at once, each reads less.
 const PACE: f64 = (16 << 20) as f64;
 const REST: u32 = 4;
-/// Processes that start together, and those that see a filter go live, read at different moments: within the first
-/// at a start, and within a tenth of the time between two rebuilds, up to the second.
+/// Processes read at different moments: within the first time after a start, and within a tenth of the time between two rebuilds,
+/// the second at most, after a swap.
 const SPREAD: (Duration, Duration) = (Duration::from_secs(3), Duration::from_secs(5 * 60));
 const SPREAD_PARTS: u32 = 10;
 
 impl Shard {
     /// Keeps a copy of the live filter, for as long as it is polled.
     pub(crate) async fn keep_copy(self: Arc<Self>) {
-        // The generation of which it was told last that it is not copied.
         let mut told = None;
         for turn in 0.. {
             sleep(PERIOD).await;
@@ -49,7 +46,7 @@ impl Shard {
                 continue;
             }
             if let Some(copy) = self.copies.of(&header) {
-                // Where nobody asks it would fall behind.
+                // Without requests it would fall behind.
                 if copy.is_behind() || is_turn_of(self.number, self.of, turn) {
                     self.catch_up_by_pages(&copy).await;
                 }
@@ -89,7 +86,7 @@ impl Shard {
         self.is_live(header, &connection).await?;
         let digester = connection.identity.digester.clone();
         let built = built(header, &connection, read);
-        // What is inserted while it is read may be in it or not.
+        // Inserts that come while it is read may be in it or not.
         let (position, is_behind) = (AtomicI64::new(first.stamp), AtomicBool::new(false));
         let header = *header;
         let copy = FilterCopy { header, digester, filter, built, read, position, is_behind, room };
@@ -122,12 +119,11 @@ impl Shard {
     }
 }
 
-/// The filter that is copied is not live, or not any more.
 fn replaced() -> StoreError {
     StoreError::lost("the end of the copy")
 }
 
-/// When the build of the filter with this header began: its generation says so, by Redis's clock.
+/// Returns when the build of a filter began: its generation says so, by Redis's clock.
 fn built(header: &Header, bulk: &Connection, now: Instant) -> Instant {
     let ago = bulk.on.redis_us(now).saturating_sub(header.generation.get());
     let ago = Duration::from_micros(u64::try_from(ago).unwrap_or(0));
@@ -137,14 +133,13 @@ fn built(header: &Header, bulk: &Connection, now: Instant) -> Instant {
 impl Copies {
     /// Returns how long to wait before the filter with this header is read.
     fn wait(&self, header: &Header) -> Duration {
-        // A generation is the time at which its rebuild began, µs.
         let between = self.current.load().as_ref().map(|copy| {
             let between = header.generation.get().saturating_sub(copy.header.generation.get());
             Duration::from_micros(u64::try_from(between).unwrap_or(0))
         });
         let spread = match between {
             None => SPREAD.0,
-            // It is the same filter, whose copy was left behind: what has done that may go on.
+            // A copy of the same filter was left behind: the stream of inserts may go on.
             Some(Duration::ZERO) => SPREAD.1,
             Some(between) => (between / SPREAD_PARTS).min(SPREAD.1),
         };

@@ -82,20 +82,19 @@ impl KnownShard {
         let sent = Instant::now();
         let reply = self.send(transport, process, &offered, known, occasion).await?;
         if sent.elapsed() > 2 * HANDSHAKE {
-            // This process was busy, so it cannot say when Redis read its clock.
+            // When Redis read its clock is not known.
             return Err(StoreError::late(HANDSHAKE));
         }
         let [key_id, key, incarnation, age, newest, rest @ ..] = reply.fields::<15>()?;
         let [number, last, seconds, micros, reach, fleet @ .., ids, floor] = rest;
         let key = self.agree(&offered, &key_id.text()?, &key.bytes()?)?;
         let digester = Digester::new(&key, &self.settings.name);
-        // For the next join.
         *self.last_key.lock() = Some(key);
         let incarnation = incarnation.bytes()?;
         let us = Reply::time(&seconds, &micros)?;
         let reach = Duration::from_millis(reach.count()?);
         self.mismatches.compare_times(reach);
-        // At most: the reply may have been long under way.
+        // At most: the reply may have been slow.
         let age = Duration::from_millis(age.count()?) + sent.elapsed();
         let told = Told {
             incarnation: incarnation.clone(),
@@ -107,7 +106,7 @@ impl KnownShard {
             return Err(StoreError::disconnected("redis's clock and this machine's have parted"));
         }
         let mut fleet = self.fleet.read(fleet, us / 1000, sent)?;
-        // A floor of nothing says that nothing was dropped.
+        // Zero says that nothing was dropped.
         let floor = Some(floor.int()?).filter(|floor| *floor > 0);
         let reaches =
             floor.map(|floor| Duration::from_micros(u64::try_from(us - floor).unwrap_or(0)));
@@ -168,7 +167,6 @@ impl KnownShard {
 }
 
 impl KnownShard {
-    /// Asks whether what was learnt still holds.
     pub(super) async fn recheck(
         &self,
         transport: &dyn Transport,
@@ -176,7 +174,7 @@ impl KnownShard {
         identity: &Identity,
     ) -> Result<(), End> {
         match self.join(transport, process, Occasion::Polled).await {
-            // An observer is told by the last generation that the live filter is damaged.
+            // Another generation tells an observer that the live filter is damaged.
             Ok(found)
                 if found.incarnation == identity.incarnation
                     && (!self.settings.observes || found.newest == identity.newest) =>
@@ -198,9 +196,8 @@ impl KnownShard {
         }
     }
 
-    /// Looks at the metadata, which costs Redis a fortieth: whether they are those that were joined, with the newest mode that is
-    /// known. Then what was read of the fleet holds on. Whether they have gone back, checks and inserts find out, and the next
-    /// turn.
+    /// Reads whether incarnation, mode and settling are as known, at a fortieth of what a join costs Redis. Then the last reading of
+    /// the fleet holds on. Whether the data have gone back, checks, inserts and the next turn find out.
     pub(super) async fn is_as_it_was(
         &self,
         transport: &dyn Transport,

@@ -1,4 +1,4 @@
-//! What this process knows of the fleet. It tells metadata that do not know it: of a Redis that came back empty, say.
+//! What this process knows of the fleet, and tells metadata that have lost it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,28 +12,26 @@ use crate::store::FleetChange;
 use crate::store::link::reply::{Reply, odd};
 use crate::store::redis::fleet::Fleet;
 
-/// The newest that this process has read of one shard's metadata.
+/// What this process knows of the fleet by one shard's metadata.
 pub(crate) struct KnownFleet {
     of_all: Arc<FleetOfAll>,
     newest: Mutex<Option<Fleet>>,
 }
 
-/// What all shards of a filter have in common: any of them may tell of a newer mode.
+/// What the shards of a filter have in common: any of them may tell of a newer mode.
 pub(crate) struct FleetOfAll {
     filter: Arc<str>,
     /// The newest mode that this process knows, as it changes.
     pub(crate) mode: Arc<SharedMode>,
-    /// How many shards settle.
     settling: AtomicUsize,
 }
 
-/// What a join tells.
 pub(super) struct Offer {
-    /// Nothing, `0` once the filter has settled, else for how long it still settles, ms.
+    /// For how long the filter still settles, ms: `0` once it has, empty where that is not known.
     pub(super) settling: String,
     pub(super) mode: String,
     pub(super) number: i64,
-    /// When it was last told, by Redis's clock, ms.
+    /// When this process was last told, by Redis's clock, ms.
     pub(super) told_ms: i64,
 }
 
@@ -79,7 +77,7 @@ impl KnownFleet {
         newest.and_then(|fleet| fleet.settling).map(|settling| settling.until_ms)
     }
 
-    /// Notes what this process has changed, before any poll can show it. Redis may have lost it by then.
+    /// Notes what this process has changed: before a poll shows it, Redis may have lost it.
     pub(crate) fn changed(&self, change: &FleetChange, number: i64) {
         let mode = match change {
             FleetChange::Mode(mode) => *mode,
@@ -96,13 +94,12 @@ impl KnownFleet {
         let Some(fleet) = newest else {
             return Offer { settling: String::new(), mode, number, told_ms: 0 };
         };
-        // A rest of nothing is not the end, which comes with a rebuild.
+        // No less than 1: settling ends with a rebuild.
         let rest = fleet.settling.map_or(0, |settling| settling.rest().as_millis().max(1));
         Offer { settling: rest.to_string(), mode, number, told_ms: fleet.told_ms }
     }
 
-    /// Reads what a join was told, and keeps what is new of it.
-    /// `sent` is when it was asked, `now_ms` what Redis's clock showed.
+    /// Reads what a join was told; `sent` is when it was asked, `now_ms` what Redis's clock showed.
     pub(super) fn read(
         &self,
         fields: [Reply; 3],

@@ -1,8 +1,7 @@
 //! The ids that this process inserted lately, so that it can insert them again.
 //!
-//! A Redis that restarts from an old dump, fails over or is emptied may lose acknowledged inserts. Their
-//! transactions may still be open, so that the scan of a rebuild does not see them either. The process
-//! that made them replays them: see `replay`.
+//! A Redis that restarts from an old dump, fails over or is emptied may lose acknowledged inserts, while their transactions are open
+//! and no scan sees them. So the process that made them replays them: see `replay`.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,8 +13,7 @@ use tokio::time::Instant;
 
 use crate::id::Digest;
 
-/// How much longer than its transaction an insert is remembered, at least. A process that finds a new
-/// incarnation this late still has all inserts whose transactions were open when the old one ended.
+/// How much longer than its transaction an insert is remembered, at least: so late a process may find a new incarnation.
 const MARGIN: Duration = Duration::from_secs(60);
 
 /// The inserts of this process whose transactions may be open.
@@ -24,12 +22,10 @@ pub(crate) struct RecentInserts {
     reach: Duration,
     /// The longest time of a request, and how far behind the database it reads may be.
     handler: Duration,
-    /// How many are remembered at most.
     capacity: usize,
     books: Mutex<Books>,
-    /// The incarnation that is known to hold all of them.
+    /// The incarnation that is known to hold all inserts.
     held_by: ArcSwapOption<Vec<u8>>,
-    /// Whether there ever was an insert.
     used: AtomicBool,
 }
 
@@ -37,22 +33,20 @@ pub(crate) struct RecentInserts {
 struct Books {
     /// Digests and when they were acknowledged, in that order.
     acknowledged: VecDeque<(Digest, Instant)>,
-    /// How many have left the front.
     gone: u64,
     /// The replay to the last incarnation that was met.
     replay: Option<(Vec<u8>, Replay)>,
     /// The secret key that the digests were made with.
     key_id: Option<u32>,
-    /// When the last insert that is no longer remembered was acknowledged.
+    /// When the last forgotten insert was acknowledged.
     forgotten: Option<Instant>,
 }
 
 /// The inserts that an incarnation may lack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Replay {
-    /// The number of the first insert that it is not known to hold.
+    /// From which insert on, by number, and up to which.
     pub(crate) next: u64,
-    /// The number after the last one.
     pub(crate) end: u64,
     /// When the last of their transactions is over, and no handler has read the database as it was before; none without inserts.
     over: Option<Instant>,
@@ -70,7 +64,6 @@ impl RecentInserts {
         }
     }
 
-    /// Notes that Redis has acknowledged inserts.
     pub(crate) fn acknowledged(&self, digests: &[Digest], key_id: u32) {
         self.used.store(true, Ordering::SeqCst);
         let mut books = self.books.lock();
@@ -94,8 +87,7 @@ impl RecentInserts {
         self.held_by.load().as_deref().is_some_and(|holder| holder == incarnation)
     }
 
-    /// Returns the incarnation that holds all inserts, `none` if none does, or nothing if there are no
-    /// inserts.
+    /// Returns the incarnation that holds all inserts, `none` if none does; empty without inserts.
     pub(crate) fn held_by(&self) -> Vec<u8> {
         if !self.used.load(Ordering::SeqCst) {
             return Vec::new();
@@ -103,13 +95,11 @@ impl RecentInserts {
         self.held_by.load().as_deref().cloned().unwrap_or_else(|| b"none".to_vec())
     }
 
-    /// Notes that an incarnation holds all inserts.
     pub(crate) fn note_held_by(&self, incarnation: &[u8]) {
         self.held_by.store(Some(incarnation.to_vec().into()));
     }
 
-    /// Begins the replay to an incarnation under a secret key, or takes it up again. What is acknowledged
-    /// after its beginning needs none.
+    /// Begins the replay to an incarnation, or takes it up again. Inserts acknowledged after its beginning need none.
     pub(crate) fn begin_replay(&self, incarnation: &[u8], key_id: u32) -> Replay {
         let mut books = self.books.lock();
         Self::use_key(&mut books, key_id);
@@ -148,9 +138,8 @@ impl RecentInserts {
         (digests, next)
     }
 
-    /// Checks that no insert is forgotten whose transaction may have been open when a handler read the database that began with the
-    /// incarnation, `age` ago.
-    /// Otherwise returns for how long such transactions may still stay open.
+    /// Fails if an insert is forgotten whose transaction was open when a handler, under way as the incarnation began `age` ago, may
+    /// have read the database; with how long such transactions may stay open.
     pub(crate) fn complete_since(&self, age: Duration) -> Result<(), Duration> {
         let Some(forgotten) = self.books.lock().forgotten else { return Ok(()) };
         let ends = forgotten + self.reach;
@@ -158,7 +147,6 @@ impl RecentInserts {
         if ends + self.handler + age < now { Ok(()) } else { Err(ends.duration_since(now)) }
     }
 
-    /// Forgets inserts whose time is over.
     pub(crate) fn prune(&self) {
         self.forget_over(&mut self.books.lock());
     }
@@ -191,8 +179,8 @@ impl RecentInserts {
 }
 
 impl Replay {
-    /// Whether the transactions of all its inserts were over so long ago, and were when any handler then under way read the
-    /// database. A rebuild that begins afterwards reads what has become of them, and nothing waits for the replay.
+    /// Whether the transactions of all its inserts were over so long ago, and before any handler then under way read the database.
+    /// A rebuild that begins later reads what became of them, and nothing waits for the replay.
     pub(crate) fn was_over(&self, ago: Duration) -> bool {
         self.over.is_none_or(|over| over + ago < Instant::now())
     }

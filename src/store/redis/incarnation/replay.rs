@@ -1,13 +1,11 @@
-//! Inserts the own recent ids again into an incarnation that may lack them.
+//! Inserts this process's recent ids again into an incarnation that may lack them.
 //!
-//! A process does so as soon as it meets a new incarnation, and trusts no filter of it before. Scans give
-//! all processes time for that: [`GRACE`](super::GRACE) after Redis has begun to work, and as long again
-//! after each call of a replay (`rebuild/wait.lua`).
+//! A process does so as soon as it meets a new incarnation, and trusts no filter of it before. Scans give all processes time for
+//! that: [`GRACE`](super::GRACE) after Redis has begun to work, and as long again after each call of a replay (`rebuild/wait.lua`).
 //!
-//! A process that has forgotten some of these ids, or has another secret key by now, gives its replay up. So
-//! does one that has not finished when the transactions of all its inserts are over.
-//! Then the live filter stops answering. The next one goes live only if its rebuild began after the
-//! last of those transactions ended (`give_up_replay.lua`).
+//! A process gives its replay up if it has forgotten some of these ids, has another secret key, or has not finished when the
+//! transactions of all its inserts are over. Then the live filter stops answering, and the next one goes live only if its rebuild
+//! began after the last of those transactions (`give_up_replay.lua`).
 //!
 //! Not covered, so that the id may be refused from its commit until it is replayed or the filter rebuilt:
 //!
@@ -33,21 +31,19 @@ static GIVE_UP_REPLAY: Script =
 
 /// How long a failed replay rests; further failures double it.
 const REST: Duration = Duration::from_millis(100);
-/// How often it may be doubled.
 const DOUBLINGS: u32 = 3;
 /// How often ids whose transactions are over are forgotten.
 const PRUNE: Duration = Duration::from_secs(60);
 /// Digests read from the recent inserts at once; one call of the add's script takes fewer.
 const TAKE: usize = 256;
-/// How long giving up may take.
 const DEADLINE: Duration = Duration::from_millis(500);
 
 impl Shard {
-    /// Replays the own inserts to every incarnation that the connection for inserts meets.
+    /// Replays this process's inserts to every incarnation that it meets.
     pub(crate) async fn replay_own_inserts(self: Arc<Self>) {
         let mut failures = 0;
         loop {
-            // Listening comes first: a connection made meanwhile is not missed.
+            // First, so that no join is missed.
             let (joins, node) = (self.known.joins.notified(), self.node());
             let sessions = node.link.next_connection();
             if let Some(connection) = self.current(Purpose::Inserts) {
@@ -87,7 +83,7 @@ impl Shard {
             self.replay_on(connection).await?;
             self.known.recent.note_held_by(incarnation);
         }
-        // Only while Redis is there: what was open when it went is needed when it is back.
+        // Only while Redis is there: inserts that were open when it went are needed when it is back.
         self.known.recent.prune();
         Ok(())
     }
@@ -98,7 +94,7 @@ impl Shard {
         let replay = self.known.recent.begin_replay(incarnation, digester.key_id());
         let was_over = replay.was_over(*age + joined.elapsed());
         let replayed = if was_over { Ok(()) } else { self.replay_up_to(connection, replay).await };
-        // What was forgotten since the last incarnation may be open for longer than what is replayed.
+        // Forgotten inserts may be open for longer than those that are replayed.
         let forgotten = self.known.recent.complete_since(*age + joined.elapsed());
         match (replayed, forgotten) {
             (Err(_), _) if replay.was_over(Duration::ZERO) => {
@@ -110,14 +106,13 @@ impl Shard {
         }
     }
 
-    /// Replays, until the transactions of all inserts are over, and no handler has read the database as it was before: scans wait no
-    /// longer for a slow process.
+    /// Replays until the transactions of all inserts are over: scans wait no longer for a slow process.
     async fn replay_up_to(
         &self,
         connection: &Connection,
         replay: Replay,
     ) -> Result<(), StoreError> {
-        // It goes on where a call failed: a Redis that many processes repeat theirs to may be too slow for all at once.
+        // It goes on where a call failed: a Redis to which many processes repeat their inserts may be slow.
         let mut at = replay.next;
         while at < replay.end {
             if replay.was_over(Duration::ZERO) {
@@ -134,7 +129,7 @@ impl Shard {
         Ok(())
     }
 
-    /// Tells Redis that inserts are not replayed, and for how long their transactions may still be open.
+    /// Tells Redis for how long transactions may stay open whose inserts are not replayed.
     async fn give_up_replay(
         &self,
         connection: &Connection,

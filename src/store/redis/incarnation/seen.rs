@@ -1,4 +1,4 @@
-//! How far this process has seen an incarnation come. Data that have not come as far have gone back in time.
+//! The last number that this process has seen in an incarnation. Data with a lower one have gone back in time.
 
 use std::time::Duration;
 
@@ -14,19 +14,17 @@ const SLACK: Duration = Duration::from_secs(1);
 pub(crate) struct LastIncarnation(Mutex<Option<Met>>);
 
 struct Met {
-    /// The Redis process that it lives on.
     run: u32,
     told: Told,
     clock: Clock,
 }
 
-/// What a script is told of it.
 #[derive(Clone, Default)]
 pub(crate) struct Told {
     pub(crate) incarnation: Vec<u8>,
-    /// Its first number. Later ones have greater numbers.
+    /// Its first number. Later incarnations have greater ones.
     pub(crate) number: i64,
-    /// The greatest number of an insert that is known to have been made.
+    /// The number of the last insert that this process knows of.
     pub(crate) last: i64,
     /// Whether Redis's clock and this machine's have parted since.
     pub(crate) parted: bool,
@@ -58,7 +56,6 @@ impl LastIncarnation {
         goes_on
     }
 
-    /// Notes the number of an insert that was made.
     pub(crate) fn note(&self, incarnation: &[u8], last: i64) {
         if let Some(met) = &mut *self.0.lock()
             && met.told.incarnation == incarnation
@@ -67,22 +64,19 @@ impl LastIncarnation {
         }
     }
 
-    /// Returns the number of the last insert that is known to have been made in an incarnation; 0 if
-    /// none is.
+    /// Returns the number of the last insert that this process knows of in an incarnation, or 0.
     pub(crate) fn last_in(&self, incarnation: &[u8]) -> i64 {
         let met = self.0.lock();
         let met = met.as_ref().filter(|met| met.told.incarnation == incarnation);
         met.map_or(0, |met| met.told.last)
     }
 
-    /// Returns what is known of the last incarnation, whichever Redis process it lives on. One that is met later and is
-    /// older is that of a Redis which was left.
+    /// Returns the last incarnation, whichever Redis process it lives on.
     pub(crate) fn last(&self) -> Told {
         self.0.lock().as_ref().map(|met| met.told.clone()).unwrap_or_default()
     }
 
-    /// The same, if it lives on this Redis process: where a connection is still open to one that others have left, it may be
-    /// in use.
+    /// Returns the last incarnation if it lives on this Redis process: a session may still be open to one that others have left.
     pub(crate) fn on(&self, run: u32) -> Told {
         let met = self.0.lock();
         met.as_ref().filter(|met| met.run == run).map(|met| met.told.clone()).unwrap_or_default()

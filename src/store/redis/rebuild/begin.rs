@@ -28,8 +28,8 @@ static LEASE: Script = Script::new("lease.lua", include_str!("lease.lua"));
 const LOOKS: u32 = 4;
 
 impl RedisBuild {
-    /// Looks at the shards that are not trusted, and at those whose build began before this moment of Redis's clock, µs: they
-    /// are to be rebuilt. Nothing where the first of them is under way elsewhere, or none is left.
+    /// Looks at the shards that are not trusted, or whose build began before this moment of Redis's clock, µs. Returns nothing where
+    /// none is due, or others rebuild the first one.
     pub(crate) async fn begin(
         shards: &Arc<Shards>,
         before_us: i64,
@@ -42,7 +42,7 @@ impl RedisBuild {
         for (number, look) in looks.into_iter().enumerate() {
             match look {
                 Ok(Some(found)) => due.push(found),
-                // Where all are to be rebuilt, what is under way may have begun too early.
+                // Where all are to be rebuilt, a rebuild under way may have begun too early.
                 Ok(None) if number == 0 || all => return Ok(None),
                 Ok(None) => {}
                 Err(error) => failed.push(error),
@@ -55,9 +55,8 @@ impl RedisBuild {
         Ok(Some(Self { shards, scan: None, due, all, builds: Vec::new(), failed }))
     }
 
-    /// *Lease*: takes the leases, and makes room for ids; returns for how many. Nothing where others rebuild.
+    /// *Lease*: takes the leases, and makes room for ids; returns for how many, or nothing where others rebuild.
     pub(crate) async fn lease(&mut self, sizing: Sizing) -> Result<Option<u64>, StoreError> {
-        // Beside another filter it may be cut into another number of shards.
         let shards = self.shards.all.len() as u32;
         let sizing = Sizing::sharded(sizing.capacity, sizing.rate, shards);
         let sizing = sizing.map_err(|error| odd("the size of a filter", error))?;
@@ -89,7 +88,6 @@ impl RedisBuild {
 }
 
 impl Due {
-    /// Looks at a shard; nothing where another process has its lease.
     async fn look(shard: &Arc<Shard>) -> Result<Option<Self>, StoreError> {
         let connection = shard.connected(Purpose::Rebuilds, CALL).await?;
         let (view, metadata) = shard.read_metadata(&connection, CALL, &[]).await?;
@@ -98,12 +96,12 @@ impl Due {
         Ok((!metadata.is_leased).then_some(Self { shard, view, metadata }))
     }
 
-    /// Fails if the node has no room for a filter of this size for each of its shards among these, beside the filters that are
-    /// live. One that it cannot hold would have it refuse all checks.
+    /// Fails if the node has no room for a filter of this size for each of its shards that is due, beside the live ones: a full Redis
+    /// refuses all checks.
     async fn has_room(&self, due: &[Self], bytes: u64) -> Result<(), StoreError> {
         let connection = self.shard.connected(Purpose::Rebuilds, CALL).await?;
         let here = due.iter().filter(|due| Arc::ptr_eq(&due.shard.at.load(), &connection.node));
-        // What is being built there makes way.
+        // What another rebuild left there makes way.
         let (more, before) =
             here.fold((0, 0), |(more, before), due| (more + bytes, before + due.view.next.len));
         let asked = cmd("INFO").arg("memory").clone();
@@ -113,7 +111,7 @@ impl Due {
         if needed <= limit { Ok(()) } else { Err(StoreError::no_room(needed, limit)) }
     }
 
-    /// Takes the lease of a shard; nothing where another process has it.
+    /// Takes the lease of a shard; returns nothing where another process has it.
     async fn lease(mut self, sizing: &Sizing) -> Result<Option<ShardBuild>, StoreError> {
         for _ in 0..LOOKS {
             let connection = self.shard.connected(Purpose::Rebuilds, CALL).await?;
@@ -152,7 +150,7 @@ impl Due {
         Err(StoreError::changing())
     }
 
-    /// Returns a lease that is not taken yet, and the header of the filter that it allocates.
+    /// Draws a lease, and the header of the filter that it allocates.
     fn prepare(
         &self,
         sizing: &Sizing,
@@ -161,7 +159,7 @@ impl Due {
         let nonce: [u8; 16] = random::bytes().map_err(StoreError::no_random)?;
         let [a, b, c, d, e, f, g, h, ..] = nonce;
         let seed = u32::from_be_bytes(random::bytes().map_err(StoreError::no_random)?);
-        // Newer than all that there were.
+        // Newer than all tokens before.
         let live = self.view.live.filter.as_ref().map_or(0, |header| header.generation.get());
         let Metadata { token, asked_us, .. } = self.metadata;
         let token = self.view.now_us.max(token.max(asked_us).max(live).saturating_add(1));
@@ -195,7 +193,7 @@ impl Due {
     ) -> Result<ShardBuild, StoreError> {
         let leased_us = Reply::time(&seconds, &micros)?;
         if !connection.on.shows(leased_us) {
-            // The record is judged by that clock.
+            // The record is judged by Redis's clock.
             connection.node.link.withdraw(&connection.on);
             return Err(StoreError::lost("the lease"));
         }

@@ -1,4 +1,4 @@
-//! A rebuild under way: what it knows, and what all its steps need.
+//! The rebuild of one shard: what it knows, and what all its steps need.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -16,21 +16,19 @@ use crate::store::redis::shard::Shard;
 use crate::store::redis::view::View;
 use crate::verdict::Doubt;
 
-/// A rebuild of one shard under way.
 pub(crate) struct ShardBuild {
     pub(super) shard: Arc<Shard>,
     /// The Redis process that the rebuild began on.
     pub(super) run: u32,
     pub(super) lease: Lease,
-    /// When it was taken, by Redis's clock, µs.
+    /// When the lease was taken, by Redis's clock, µs.
     pub(super) leased_us: i64,
-    /// What was sent longer ago belongs to transactions that are over, µs.
+    /// Inserts sent longer ago than this, µs, belong to transactions that are over.
     pub(super) window_us: i64,
-    /// What the lease's session had learnt of the shard.
+    /// Of the session that took the lease.
     pub(super) identity: Arc<Identity>,
     /// The live key's first bytes, if they are no filter.
     pub(super) damaged_live: Vec<u8>,
-    /// The building filter's header.
     pub(super) header: Header,
     /// What was inserted before the lease, and may be in open transactions.
     pub(super) recent: Vec<Digest>,
@@ -62,7 +60,7 @@ impl ShardBuild {
     }
 }
 
-/// Cuts a filter's blocks into pieces of so many for one call each.
+/// Cuts a filter's blocks into pieces of `of` blocks.
 pub(super) fn pieces(blocks: u32, of: u32) -> impl Iterator<Item = Range<u32>> {
     let from = (0..blocks).step_by(of as usize);
     from.map(move |from| from..blocks.min(from.saturating_add(of)))

@@ -26,17 +26,15 @@ use crate::store::link::session::Purpose;
 use crate::store::scan::{Filled, Scan, lost};
 use crate::store::{LiveFilter, Progress, RebuildStep};
 
-/// A rebuild of some shards, or of all, from one scan.
 pub(crate) struct RedisBuild {
     shards: Arc<Shards>,
     pub(crate) scan: Option<Scan>,
-    /// What there is to lease, in the order of the shards.
+    /// In the order of the shards.
     due: Vec<Due>,
-    /// Whether all of them have to be.
+    /// Whether each of them has to be leased.
     all: bool,
-    /// What is leased.
     builds: Vec<ShardBuild>,
-    /// Why others are left out.
+    /// Why other shards are left out.
     failed: Vec<StoreError>,
 }
 
@@ -48,7 +46,7 @@ struct Due {
 }
 
 impl RedisBuild {
-    /// Of a part of the shards it can be told for all: chance fills them alike.
+    /// A part of the shards speaks for all: chance fills them alike.
     pub(crate) fn previous(&self) -> Option<u64> {
         let known: Option<Vec<u64>> = self.due.iter().map(|due| due.view.live.items()).collect();
         let all = self.shards.all.len() as u64;
@@ -68,7 +66,7 @@ impl RedisBuild {
         accepts_loss: bool,
     ) -> Result<Option<String>, StoreError> {
         let mut other = None;
-        // What could not be read is not written over.
+        // First read from all: an identity that could not be read is not overwritten.
         for noting in [None, Some(source)] {
             let told = join_all(self.due.iter().map(|due| due.identity(noting))).await;
             for (due, noted) in std::mem::take(&mut self.due).into_iter().zip(told) {
@@ -87,7 +85,7 @@ impl RedisBuild {
         Ok(None)
     }
 
-    /// *Recent*: returns once a scan may begin, and how many ids were read that it may miss. Fails where no shard is left.
+    /// *Recent*: returns once a scan may begin, with how many ids it may miss. Fails where no shard is left.
     pub(crate) async fn read_recent(&mut self) -> Result<u64, StoreError> {
         let read = join_all(self.builds.iter_mut().map(ShardBuild::read_recent)).await;
         let mut left_out = Vec::new();
@@ -113,8 +111,7 @@ impl RedisBuild {
         Ok(self.builds.iter().map(|build| build.recent.len() as u64).sum())
     }
 
-    /// Puts each shard live, one after the other, and returns them as one. One that fails keeps what it had, and keeps none of
-    /// the others.
+    /// Puts each shard live, one after the other, and returns them as one. A shard that fails keeps its filter.
     pub(crate) async fn put_live(&mut self, at: &Progress) -> Result<LiveFilter, RebuildError> {
         let given = self.scan.take().ok_or_else(lost)?.end().await?;
         let pace = Pace::new();
@@ -142,7 +139,7 @@ impl RedisBuild {
 }
 
 impl Due {
-    /// Returns the identity that a shard has noted of its source, or notes this one.
+    /// Reads the identity of the source that a shard has noted, or notes this one.
     async fn identity(&self, source: Option<&str>) -> Result<Option<String>, StoreError> {
         let connection = self.shard.connected(Purpose::Rebuilds, CALL).await?;
         let mut command = cmd(if source.is_some() { "HSET" } else { "HGET" });
@@ -153,7 +150,7 @@ impl Due {
 }
 
 impl ShardBuild {
-    /// Takes the steps after the scan, of what it gave to this shard.
+    /// Takes the steps after the scan.
     async fn put_live(
         &mut self,
         given: Filled,

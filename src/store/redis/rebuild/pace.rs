@@ -7,11 +7,10 @@ use tokio::time::Instant;
 
 /// The upload's pace, bytes a second: by default Redis drops a replica that is 64 MB behind for a minute, or 256 MB.
 const PACE: u64 = 64 << 20;
-/// The bytes that may be ahead of it: that is as quick as Redis takes them, one piece after the other.
+/// The bytes that may be ahead of that pace.
 const BURST: u64 = 32 << 20;
 
-/// When the bytes that were sent would all be through at that pace. The shards of a rebuild share one, as they share their
-/// Redis and its replicas.
+/// When the bytes that were sent would be through at that pace. The shards of a rebuild share it, as they share replicas.
 pub(super) struct Pace(Mutex<Instant>);
 
 impl Pace {
@@ -19,7 +18,7 @@ impl Pace {
         Self(Mutex::new(Instant::now()))
     }
 
-    /// Counts bytes that were sent; returns how long the next have to wait.
+    /// Counts bytes that were sent; returns how long the next ones have to wait.
     pub(super) fn sent(&self, bytes: usize) -> Duration {
         let time = |bytes: u64| Duration::from_secs_f64(bytes as f64 / PACE as f64);
         let mut through = self.0.lock();

@@ -12,7 +12,7 @@ use crate::store::link::script::Script;
 
 static UPLOAD: Script = Script::new("upload.lua", include_str!("upload.lua"));
 
-/// Blocks that one call brings: 32 KiB. Where inserts have been to each of them, the script takes some two milliseconds.
+/// Blocks that one call brings: 32 KiB. Where inserts have set bits in each, the script takes some two milliseconds.
 const BLOCKS_PER_CALL: u32 = 512;
 
 impl ShardBuild {
