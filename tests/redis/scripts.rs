@@ -31,8 +31,8 @@ fn each_rule_of_distrust_leaves_the_filter_in_use() {
     };
     let distrust = |generation: u64, unless: &str, digest: u8| {
         let mut command = redis::cmd("EVAL");
-        command.arg(DISTRUST).arg(2).arg(BITS).arg(META).arg(&generation.to_be_bytes()).arg(16);
-        command.arg(&[DISPROVED]).arg(11).arg(unless).arg(&[digest; 16]);
+        command.arg(DISTRUST).arg(2).arg(BITS).arg(META).arg(&generation.to_be_bytes());
+        command.arg(&[DISPROVED]).arg(unless).arg(&[digest; 16]);
         command.arg(&[LIVE]).arg(&[DISPROVED_TWICE]);
         let mut done: Vec<Value> = command.query(&mut redis.connection()).unwrap();
         let other = (done.len() > 1).then(|| done.pop()).flatten();

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use super::shard::Shard;
 use crate::error::StoreError;
-use crate::filter::format::{GENERATION_OFFSET, STATE_OFFSET};
 use crate::filter::{Generation, State};
 use crate::id::{Digest, Id};
 use crate::store::Distrusted;
@@ -30,15 +29,11 @@ impl Shard {
     ) -> Result<Distrusted, StoreError> {
         let connection = self.connected(Purpose::Inserts, DEADLINE).await?;
         let keys = [self.known.keys.bits.as_str(), self.known.keys.meta.as_str()];
-        let (generation_offset, state_offset) =
-            (GENERATION_OFFSET.to_string(), STATE_OFFSET.to_string());
         let digest = lacks.map(|id| connection.identity.digester.digest(id));
         let unless_rebuilt = digest.map_or(String::new(), |_| generation.get().to_string());
-        let args: [&[u8]; 8] = [
+        let args: [&[u8]; 6] = [
             &generation.get().to_be_bytes(),
-            generation_offset.as_bytes(),
             &[lacks.map_or(SPOILT, |_| State::Disproved.as_byte())],
-            state_offset.as_bytes(),
             unless_rebuilt.as_bytes(),
             digest.as_ref().map_or(&[], |digest| digest.as_bytes().as_slice()),
             &[State::Live.as_byte()],

@@ -46,6 +46,8 @@ pub(crate) struct Shard {
     /// Why the last look at the live filter found none to trust.
     doubt: Mutex<Doubt>,
     was_live: AtomicBool,
+    /// The last survey, unless it failed.
+    surveyed: Mutex<Option<Survey>>,
     /// The figures of the live filter: its rate of false positives takes up to 60 µs to compute, for each of many shards.
     said: Mutex<Option<(Header, LiveFilter)>>,
 }
@@ -66,6 +68,7 @@ impl Shard {
             copies: Copies::new(known.settings.copy_limit),
             doubt: Mutex::new(Doubt::Disconnected),
             was_live: AtomicBool::new(false),
+            surveyed: Mutex::default(),
             said: Mutex::default(),
             known,
         }
@@ -192,11 +195,23 @@ impl Shard {
         })
     }
 
+    pub(crate) fn last_survey(&self) -> Option<Survey> {
+        *self.surveyed.lock()
+    }
+
     /// Asks how the filter stands, and lets checks know what was found.
     pub(crate) async fn survey(&self) -> Result<Survey, StoreError> {
-        let connection = self.connected(Purpose::Rebuilds, SURVEY).await?;
-        let (view, Metadata { asked_us, .. }) =
-            self.read_metadata(&connection, SURVEY, &[]).await?;
+        self.look(SURVEY).await.map(|(survey, ..)| survey)
+    }
+
+    /// Surveys the filter, and returns also what was read.
+    pub(crate) async fn look(
+        &self,
+        deadline: Duration,
+    ) -> Result<(Survey, View, Metadata), StoreError> {
+        self.surveyed.lock().take();
+        let connection = self.connected(Purpose::Rebuilds, deadline).await?;
+        let (view, metadata) = self.read_metadata(&connection, deadline, &[]).await?;
         let live = self.live_in(&view, &connection).and_then(|header| trusted(header, &connection));
         match &live {
             Ok(header) => drop(self.adopt(header)),
@@ -217,14 +232,17 @@ impl Shard {
         // A generation ahead of the clock says that it was set back: the filter may be older than that moment.
         let built_us = live.as_ref().map(|live| live.generation.get());
         let future_us = built_us.ok().filter(|built| *built > view.now_us);
-        let due_us = settled_us.map(|until| future_us.unwrap_or(until)).max(Some(asked_us));
+        let due_us =
+            settled_us.map(|until| future_us.unwrap_or(until)).max(Some(metadata.asked_us));
         let live = live.map(|header| {
             let live = self.figures(header);
             let rate = self.copies.rate_beyond(&header);
             let live = LiveFilter { expected_rate: rate.unwrap_or(live.expected_rate), ..live };
             self.said.lock().insert((header, live)).1
         });
-        Ok(Survey::new(live, view.now_us, due_us))
+        let survey = Survey::new(live, view.now_us, due_us);
+        *self.surveyed.lock() = Some(survey);
+        Ok((survey, view, metadata))
     }
 
     pub(crate) fn adopt(&self, header: &Header) -> Arc<Header> {

@@ -8,7 +8,6 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use futures_util::future::{join_all, try_join_all};
-use parking_lot::Mutex;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
@@ -47,8 +46,7 @@ pub(crate) struct Shards {
     /// Says in which of several shards an id is.
     digester: Option<Digester>,
     pub(crate) fleet: Arc<FleetOfAll>,
-    /// The last survey of each shard, and how often all were asked for.
-    surveys: Mutex<Vec<Option<Survey>>>,
+    /// How often the filter was surveyed.
     turn: AtomicUsize,
 }
 
@@ -77,7 +75,6 @@ impl Shards {
             groups,
             digester: key.map(|key| Digester::new(key, &settings.name)),
             fleet,
-            surveys: Mutex::new(vec![None; count as usize]),
             turn: AtomicUsize::new(0),
             all,
         }
@@ -194,52 +191,20 @@ impl Shards {
         Ok(views.into_iter().reduce(FleetView::with).expect("there is a shard"))
     }
 
-    /// Returns the shards whose filters are not trusted, or whose build began before this moment of Redis's clock, µs. Fails where
-    /// no shard can say.
-    pub(crate) async fn due(&self, before_us: i64) -> Result<Vec<Arc<Shard>>, StoreError> {
-        if self.all.len() == 1 || before_us == i64::MAX {
-            return Ok(self.all.to_vec());
-        }
-        let surveys = self.survey_each(|_, _| true).await;
-        let mut due = Vec::new();
-        let mut failure = None;
-        for (shard, survey) in self.all.iter().zip(surveys) {
-            match survey {
-                Ok(survey) if survey.is_older_than(before_us) => due.push(Arc::clone(shard)),
-                Ok(_) => {}
-                Err(error) => failure = failure.or(Some(error)),
-            }
-        }
-        failure.filter(|_| due.is_empty()).map_or(Ok(due), Err)
-    }
-
     /// Surveys the shards that are not known to be live, and the others by turns. The filter is live if all shards that answer are,
     /// and as old as the oldest. Fails where no shard answers.
     pub(crate) async fn survey(&self) -> Result<Survey, StoreError> {
         let turn = self.turn.fetch_add(1, Ordering::Relaxed);
-        let surveys = self.survey_each(|known, number| {
-            known.live.is_err() || is_turn_of(number, self.all.len(), turn)
+        let is_turn = |shard: &Shard| is_turn_of(shard.number, self.all.len(), turn);
+        let surveys = self.all.iter().map(async |shard| match shard.last_survey() {
+            Some(last) if last.live.is_ok() && !is_turn(shard) => Ok(last),
+            _ => shard.survey().await,
         });
         let with = |one, other| match (one, other) {
             (Ok(one), Ok(other)) => Ok(Survey::with(one, other)),
             (one, other) => one.or(other),
         };
-        surveys.await.into_iter().reduce(with).expect("there is a shard")
-    }
-
-    /// Returns a survey of each shard: the last one, unless there is none or another is due.
-    async fn survey_each(
-        &self,
-        is_due: impl Fn(&Survey, usize) -> bool,
-    ) -> Vec<Result<Survey, StoreError>> {
-        let known = self.surveys.lock().clone();
-        let asked = self.all.iter().zip(known).map(async |(shard, known)| match known {
-            Some(known) if !is_due(&known, shard.number) => Ok(known),
-            _ => shard.survey().await,
-        });
-        let surveys = join_all(asked).await;
-        *self.surveys.lock() = surveys.iter().map(|survey| survey.as_ref().ok().copied()).collect();
-        surveys
+        join_all(surveys).await.into_iter().reduce(with).expect("there is a shard")
     }
 
     /// Surveys each second the shards that are not known to be live, and another one: requests may not ask for ids of each.

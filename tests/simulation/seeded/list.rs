@@ -609,7 +609,7 @@ pub(crate) fn take_late<P: 'static>(asks: impl Fn(&P) -> bool) -> Vec<P> {
         raw("store/redis/regroup.rs", "now[first] == now[number]", "SEEDED || now[first] == now[number]"),
     ]),
     bug("what took a disproved filter's place kept whatever it lacks", &[Calm], &[
-        script("distrust.lua", "redis.call('SETRANGE', KEYS[1], ARGV[4], ARGV[8])", ""),
+        script("distrust.lua", "redis.call('SETRANGE', KEYS[1], 11, ARGV[6])", ""),
     ]),
     bug("an id that the filter holds inserted as new", ANY, &[
         script("add.lua", "lacked and 1 or 0", "1"),

@@ -8,7 +8,6 @@ use arc_swap::ArcSwap;
 use tokio::time::Instant;
 
 use super::GRACE;
-use super::known_fleet::Offer;
 use super::known_shard::KnownShard;
 use super::seen::Told;
 use crate::error::StoreError;
@@ -125,23 +124,17 @@ impl KnownShard {
         known: Told,
         occasion: Occasion,
     ) -> Result<Reply, StoreError> {
-        let Offer { settling, mode, number, told_ms } = self.fleet.offer();
+        let [settling, mode, number, told_ms] = self.fleet.offer().map(String::into_bytes);
         let held_by = match occasion {
             Occasion::Connected => self.recent.held_by(),
             Occasion::Polled => Vec::new(),
         };
+        let drawn = Some(offered).filter(|_| self.settings.secret_key.is_none());
+        let incarnation: [u8; 16] = random::bytes().map_err(StoreError::no_random)?;
         let args = [
             hex(offered.id_for(&self.settings.name)).into_bytes(),
-            if self.settings.secret_key.is_some() {
-                Vec::new()
-            } else {
-                offered.as_bytes().to_vec()
-            },
-            if self.settings.observes {
-                Vec::new()
-            } else {
-                random::bytes::<16>().map_err(StoreError::no_random)?.to_vec()
-            },
+            drawn.map(|key| key.as_bytes().to_vec()).unwrap_or_default(),
+            if self.settings.observes { Vec::new() } else { incarnation.to_vec() },
             self.settings.record_life().as_millis().to_string().into_bytes(),
             hex(process.run).into_bytes(),
             held_by,
@@ -151,10 +144,10 @@ impl KnownShard {
             known.last.to_string().into_bytes(),
             if known.parted { b"1".to_vec() } else { Vec::new() },
             self.settings.settle.as_millis().to_string().into_bytes(),
-            settling.into_bytes(),
-            mode.into_bytes(),
-            number.to_string().into_bytes(),
-            told_ms.to_string().into_bytes(),
+            settling,
+            mode,
+            number,
+            told_ms,
         ];
         let args = args.each_ref().map(Vec::as_slice);
         let Keys { meta, recent, bits, next, lock, .. } = &self.keys;
@@ -211,7 +204,7 @@ impl KnownShard {
         let fleet = identity.fleet.load_full();
         let until_ms = fleet.settling.map_or(0, |settling| settling.until_ms);
         let is_same = incarnation.optional_bytes()?.as_ref() == Some(&identity.incarnation)
-            && mode_at.int().unwrap_or(0) == self.fleet.offer().number
+            && mode_at.int().unwrap_or(0) == self.fleet.mode_number()
             && settles.int().unwrap_or(0) == until_ms;
         if is_same {
             identity.fleet.store(Arc::new(Fleet { read: sent, ..*fleet }));

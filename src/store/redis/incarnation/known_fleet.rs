@@ -10,7 +10,7 @@ use crate::error::StoreError;
 use crate::mode::{Mode, SharedMode};
 use crate::store::FleetChange;
 use crate::store::link::reply::{Reply, odd};
-use crate::store::redis::fleet::Fleet;
+use crate::store::redis::fleet::{Fleet, Settling};
 
 /// What this process knows of the fleet by one shard's metadata.
 pub(crate) struct KnownFleet {
@@ -24,15 +24,6 @@ pub(crate) struct FleetOfAll {
     /// The newest mode that this process knows, as it changes.
     pub(crate) mode: Arc<SharedMode>,
     settling: AtomicUsize,
-}
-
-pub(super) struct Offer {
-    /// For how long the filter still settles, ms: `0` once it has, empty where that is not known.
-    pub(super) settling: String,
-    pub(super) mode: String,
-    pub(super) number: i64,
-    /// When this process was last told, by Redis's clock, ms.
-    pub(super) told_ms: i64,
 }
 
 impl FleetOfAll {
@@ -87,16 +78,20 @@ impl KnownFleet {
         self.of_all.note(mode, number);
     }
 
-    pub(super) fn offer(&self) -> Offer {
+    pub(super) fn mode_number(&self) -> i64 {
+        self.of_all.mode.numbered().1
+    }
+
+    /// Returns what a join tells, as the last arguments of its script.
+    pub(super) fn offer(&self) -> [String; 4] {
         let newest = *self.newest.lock();
         let (mode, number) = self.of_all.mode.numbered();
         let mode = if number > 0 { mode.letter().to_string() } else { String::new() };
-        let Some(fleet) = newest else {
-            return Offer { settling: String::new(), mode, number, told_ms: 0 };
-        };
         // No less than 1: settling ends with a rebuild.
-        let rest = fleet.settling.map_or(0, |settling| settling.rest().as_millis().max(1));
-        Offer { settling: rest.to_string(), mode, number, told_ms: fleet.told_ms }
+        let rest = |settling: Settling| settling.rest().as_millis().max(1);
+        let settling = newest.map(|fleet| fleet.settling.map_or(0, rest).to_string());
+        let told_ms = newest.map_or(0, |fleet| fleet.told_ms);
+        [settling.unwrap_or_default(), mode, number.to_string(), told_ms.to_string()]
     }
 
     /// Reads what a join was told; `sent` is when it was asked, `now_ms` what Redis's clock showed.
@@ -130,7 +125,7 @@ mod tests {
         let of_all = Arc::new(FleetOfAll::new("users"));
         let shards = [0, 1].map(|_| KnownFleet::new(Arc::clone(&of_all)));
         shards[0].changed(&FleetChange::Mode(Mode::Off), 7);
-        let Offer { mode, number, .. } = shards[1].offer();
-        assert_eq!((mode.as_str(), number, of_all.mode.get()), ("o", 7, Mode::Off));
+        let [_, mode, number, _] = shards[1].offer();
+        assert_eq!((mode.as_str(), number.as_str(), of_all.mode.get()), ("o", "7", Mode::Off));
     }
 }

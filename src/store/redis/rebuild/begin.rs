@@ -18,7 +18,6 @@ use crate::store::link::script::Script;
 use crate::store::link::session::Purpose;
 use crate::store::redis::connection::Connection;
 use crate::store::redis::fleet::needed_of_record;
-use crate::store::redis::shard::Shard;
 use crate::store::redis::shards::Shards;
 use crate::store::redis::view::Metadata;
 
@@ -34,19 +33,29 @@ impl RedisBuild {
         shards: &Arc<Shards>,
         before_us: i64,
     ) -> Result<Option<Self>, StoreError> {
-        let looks = shards.due(before_us).await?;
-        let looks = join_all(looks.iter().map(Due::look)).await;
-        let all = before_us == i64::MAX;
-        let mut due = Vec::with_capacity(looks.len());
+        let all = before_us == i64::MAX || shards.all.len() == 1;
+        let looks = join_all(shards.all.iter().map(|shard| shard.look(CALL))).await;
+        let mut due = Vec::new();
         let mut failed = Vec::new();
-        for (number, look) in looks.into_iter().enumerate() {
+        let mut silent = Vec::new();
+        for (shard, look) in shards.all.iter().zip(looks) {
             match look {
-                Ok(Some(found)) => due.push(found),
+                Ok((survey, ..)) if !all && !survey.is_older_than(before_us) => {}
                 // Where all are to be rebuilt, a rebuild under way may have begun too early.
-                Ok(None) if number == 0 || all => return Ok(None),
-                Ok(None) => {}
-                Err(error) => failed.push(error),
+                Ok((.., metadata)) if metadata.is_leased && (all || due.is_empty()) => {
+                    return Ok(None);
+                }
+                Ok((.., metadata)) if metadata.is_leased => {}
+                Ok((_, view, metadata)) => match shard.understood(&view) {
+                    Ok(()) => due.push(Due { shard: Arc::clone(shard), view, metadata }),
+                    Err(error) => failed.push(error),
+                },
+                Err(error) => silent.push(error),
             }
+        }
+        // Where others are due, a shard that does not answer may not be.
+        if all || due.is_empty() {
+            failed.extend(silent);
         }
         if due.is_empty() {
             return failed.pop().map_or(Ok(None), Err);
@@ -88,14 +97,6 @@ impl RedisBuild {
 }
 
 impl Due {
-    async fn look(shard: &Arc<Shard>) -> Result<Option<Self>, StoreError> {
-        let connection = shard.connected(Purpose::Rebuilds, CALL).await?;
-        let (view, metadata) = shard.read_metadata(&connection, CALL, &[]).await?;
-        shard.understood(&view)?;
-        let shard = Arc::clone(shard);
-        Ok((!metadata.is_leased).then_some(Self { shard, view, metadata }))
-    }
-
     /// Fails if the node has no room for a filter of this size for each of its shards that is due, beside the live ones: a full Redis
     /// refuses all checks.
     async fn has_room(&self, due: &[Self], bytes: u64) -> Result<(), StoreError> {
@@ -142,9 +143,9 @@ impl Due {
                 "OLD" => {}
                 _ => return Err(odd(LEASE.name(), outcome)),
             }
-            match Self::look(&self.shard).await? {
-                Some(due) => self = due,
-                None => return Ok(None),
+            (_, self.view, self.metadata) = self.shard.look(CALL).await?;
+            if self.metadata.is_leased {
+                return Ok(None);
             }
         }
         Err(StoreError::changing())

@@ -4,7 +4,6 @@
 mod begin;
 mod build;
 mod lease;
-mod pace;
 mod recent;
 mod swap;
 mod upload;
@@ -17,7 +16,7 @@ use futures_util::future::join_all;
 
 use self::build::ShardBuild;
 use self::lease::{CALL, Lease};
-use self::pace::Pace;
+use self::upload::Pace;
 use super::shard::Shard;
 use super::shards::Shards;
 use super::view::{Metadata, View};

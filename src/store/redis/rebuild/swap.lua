@@ -4,10 +4,10 @@
 -- ARGV[1] the expected header of next   ARGV[2] the live one
 -- ARGV[3] length of the whole filter   ARGV[4] the live key's first 64 bytes if the caller found them to be no filter, else ''
 -- ARGV[5] the lease's moment, ms   ARGV[6] the generation in decimal   ARGV[7] the states of disproved filters, a byte each
--- Returns 'OK', 'LOST', also where another incarnation has begun, which frees next (incarnation/join.lua), 'FENCED', or
--- 'UNVOUCHED' when inserts that no process can repeat may have become visible since the lease.
--- A header's token; 0 where it is cut short. It is no more than 2^53, so a number holds it. Lua would order strings
--- as the server's locale does.
+-- Returns 'OK', 'LOST', also in another incarnation, which frees next (incarnation/join.lua), 'FENCED', or 'UNVOUCHED' when inserts
+-- that no process can repeat may have become visible since the lease.
+
+-- A header's token, which is no more than 2^53; 0 where the header is cut short. Lua would order strings by the server's locale.
 local function token(head)
   if #head < 24 then return 0 end
   local high, low = struct.unpack('>I4I4', head, 17)
@@ -37,7 +37,7 @@ redis.call('PERSIST', KEYS[1])
 redis.call('RENAME', KEYS[1], KEYS[2])
 -- Connections that join from now on trust no older filter.
 redis.call('HSET', KEYS[3], 'live', ARGV[6])
--- Whatever a process that does not insert has created is in what this rebuild has read (incarnation/join.lua).
+-- This rebuild has read what was created by processes that do not insert.
 local settles = tonumber(meta[3] or '0')
 if settles > 0 and tonumber(ARGV[5]) >= settles then redis.call('HSET', KEYS[3], 'settles', '0') end
 return 'OK'
