@@ -68,7 +68,7 @@ fn a_filter_that_lacks_an_insert_or_a_block_takes_no_place() {
         redis::cmd("SET").arg(NEXT).arg(&next).exec(&mut connection).unwrap();
         let mut command = redis::cmd("EVAL");
         command.arg(SWAP).arg(3).arg(NEXT).arg(BITS).arg(META).arg(&next[..64]).arg(&next[..64]);
-        command.arg(next.len()).arg("").arg(1).arg(8).arg(&[DISPROVED]);
+        command.arg(next.len()).arg(1).arg(8).arg(&[DISPROVED]);
         let answer: String = command.query(&mut connection).unwrap();
         (answer, redis.run::<Vec<u8>>(&["GET", BITS]) == b"before")
     };

@@ -98,7 +98,7 @@ impl Shards {
         persist(tasks, name, "samples", self, Self::look_into_samples);
         for shard in &self.all {
             persist(tasks, name, "own inserts", shard, Shard::replay_own_inserts);
-            if shard.copies.are_wanted() {
+            if shard.known.settings.copy_limit > 0 {
                 persist(tasks, name, "copy", shard, Shard::keep_copy);
             }
         }

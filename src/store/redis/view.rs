@@ -43,14 +43,6 @@ impl Seen {
         *head.get_mut(STATE_OFFSET)? = State::Live.as_byte();
         Header::decode(&head).ok().map(|header| header.items.into())
     }
-
-    /// Returns the first bytes of a key that is no filter: a rebuild may replace it.
-    pub(crate) fn damaged(&self) -> &[u8] {
-        match self.filter {
-            Ok(_) => b"",
-            Err(_) => &self.head,
-        }
-    }
 }
 
 #[derive(Debug, Clone)]

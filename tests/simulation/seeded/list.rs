@@ -86,13 +86,13 @@ pub(crate) const BUGS: &[Bug] = &[
     ]),
     bug("the insert after the commit", ANY, &[]),
     bug("a swap without a look at the token", &[Zombies], &[
-        script("swap.lua", "token(live) >= token(ARGV[1])", "false"),
+        script("swap.lua", "tonumber(meta[4] or '0') >= tonumber(ARGV[5])", "false"),
     ]),
     bug("a swap of whatever is there", &[Zombies], &[script("swap.lua", WHOLE_HEADER, "false")]),
     bug("the lease trusted instead of the token", &[Zombies], &[
         script("upload.lua", "redis.call('GETRANGE', KEYS[1], 0, 63) ~= ARGV[1]", "false"),
         script("swap.lua", "redis.call('GETRANGE', KEYS[1], 0, 63) ~= ARGV[1]", "false"),
-        script("swap.lua", "token(live) >= token(ARGV[1])", "false"),
+        script("swap.lua", "tonumber(meta[4] or '0') >= tonumber(ARGV[5])", "false"),
     ]),
     bug("a leader's answer shared", ANY, &[raw(CHECK, "        node.check(self, live, Asked { digest, by_copy }, at, alone)\n", "        let question = format!(\"{self:p} {digest:?}\");
         let sent = node.check(self, live, Asked { digest, by_copy }, at, alone)?;
@@ -444,7 +444,7 @@ pub(crate) fn take_late<P: 'static>(asks: impl Fn(&P) -> bool) -> Vec<P> {
     // A fleet that changes.
     bug("a filter that settles believed", ANY, &[source("store/redis/shard.rs", "fleet.settling.is_some()", "false")]),
     bug("settling ended by a rebuild that began before its time", ANY, &[
-        script("swap.lua", "settles > 0 and tonumber(ARGV[5]) >= settles", "settles > 0"),
+        script("swap.lua", "settles > 0 and tonumber(ARGV[4]) >= settles", "settles > 0"),
     ]),
     bug("a filter trusted that nobody has looked at for minutes", ANY, &[
         script("join.lua", "is_new or now - polled > MINUTE", "is_new"),
@@ -485,7 +485,7 @@ pub(crate) fn take_late<P: 'static>(asks: impl Fn(&P) -> bool) -> Vec<P> {
         script("change_fleet.lua", "if ARGV[3] ~= '' and", "if false and"),
     ]),
     bug("a Redis that was left believed when the name leads back to it", &[Forgetful], &[
-        source("store/redis/incarnation/join.rs", "self.seen.last()", "self.seen.on(process.run)"),
+        source("store/redis/incarnation/join.rs", "self.seen.last(None)", "self.seen.last(Some(process.run))"),
     ]),
     // The table.
     bug("what was missed lately taken for absent", ANY, &[

@@ -110,10 +110,6 @@ impl Copies {
         self.current.compare_and_swap(copy, None::<Arc<FilterCopy>>);
     }
 
-    pub(crate) const fn are_wanted(&self) -> bool {
-        self.limit > 0
-    }
-
     /// Puts ids into the copy, if it is of a filter that `is_of` names.
     pub(crate) fn hold<'a>(
         &self,

@@ -74,8 +74,9 @@ impl KnownShard {
         occasion: Occasion,
     ) -> Result<Identity, StoreError> {
         let known = match occasion {
-            Occasion::Connected => self.seen.last(),
-            Occasion::Polled => self.seen.on(process.run),
+            Occasion::Connected => self.seen.last(None),
+            // Others may have left this Redis.
+            Occasion::Polled => self.seen.last(Some(process.run)),
         };
         let offered = self.offer()?;
         let sent = Instant::now();

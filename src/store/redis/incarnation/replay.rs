@@ -46,33 +46,34 @@ impl Shard {
             // First, so that no join is missed.
             let (joins, node) = (self.known.joins.notified(), self.node());
             let sessions = node.link.next_connection();
+            let mut wait = PRUNE;
             if let Some(connection) = self.current(Purpose::Inserts) {
-                if let Err(error) = self.replay_once(&connection).await {
+                let replayed = self.replay_once(&connection).await;
+                match &replayed {
                     // Logged once, and not at every attempt.
-                    if failures == 0 {
-                        tracing::warn!(%error, "own inserts are not replayed to redis yet, and nothing is refused until they are; the guard goes on trying");
+                    Err(error) if failures == 0 => tracing::warn!(
+                        %error,
+                        "own inserts are not replayed to redis yet, and nothing is refused until they are; the guard goes on trying"
+                    ),
+                    Ok(()) if failures > 0 => {
+                        tracing::info!("own inserts are replayed to redis, or given up");
                     }
+                    _ => {}
+                }
+                if replayed.is_ok() {
+                    failures = 0;
+                } else {
                     sleep(REST).await;
-                    // A new connection may do better: scans wait for this process, but not for long.
-                    tokio::select! {
-                        biased;
-                        () = sessions => {}
-                        () = joins => {}
-                        () = sleep(REST * (2_u32.pow(failures) - 1)) => {}
-                    }
+                    wait = REST * (2_u32.pow(failures) - 1);
                     failures = (failures + 1).min(DOUBLINGS);
-                    continue;
                 }
-                if failures > 0 {
-                    tracing::info!("own inserts are replayed to redis, or given up");
-                }
-                failures = 0;
             }
+            // A new connection may do better than one that failed: scans wait for this process, but not for long.
             tokio::select! {
                 biased;
                 () = sessions => {}
                 () = joins => {}
-                () = sleep(PRUNE) => {}
+                () = sleep(wait) => {}
             }
         }
     }

@@ -71,14 +71,10 @@ impl LastIncarnation {
         met.map_or(0, |met| met.told.last)
     }
 
-    /// Returns the last incarnation, whichever Redis process it lives on.
-    pub(crate) fn last(&self) -> Told {
-        self.0.lock().as_ref().map(|met| met.told.clone()).unwrap_or_default()
-    }
-
-    /// Returns the last incarnation if it lives on this Redis process: a session may still be open to one that others have left.
-    pub(crate) fn on(&self, run: u32) -> Told {
+    /// Returns the last incarnation that was met, on this Redis process if one is named.
+    pub(crate) fn last(&self, on: Option<u32>) -> Told {
         let met = self.0.lock();
-        met.as_ref().filter(|met| met.run == run).map(|met| met.told.clone()).unwrap_or_default()
+        let met = met.as_ref().filter(|met| on.is_none_or(|run| met.run == run));
+        met.map(|met| met.told.clone()).unwrap_or_default()
     }
 }

@@ -211,7 +211,6 @@ impl Due {
             leased_us,
             window_us: window.as_micros() as i64,
             identity: Arc::clone(&connection.identity),
-            damaged_live: self.view.live.damaged().to_vec(),
             header,
             recent: Vec::new(),
         })

@@ -27,8 +27,6 @@ pub(crate) struct ShardBuild {
     pub(super) window_us: i64,
     /// Of the session that took the lease.
     pub(super) identity: Arc<Identity>,
-    /// The live key's first bytes, if they are no filter.
-    pub(super) damaged_live: Vec<u8>,
     pub(super) header: Header,
     /// What was inserted before the lease, and may be in open transactions.
     pub(super) recent: Vec<Digest>,

@@ -44,7 +44,6 @@ impl ShardBuild {
                 &self.header.encode(),
                 &live.encode(),
                 live.string_len().to_string().as_bytes(),
-                &self.damaged_live,
                 (self.leased_us / 1000).to_string().as_bytes(),
                 live.generation.get().to_string().as_bytes(),
                 &[State::Disproved, State::DisprovedTwice].map(State::as_byte),
