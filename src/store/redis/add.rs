@@ -23,26 +23,11 @@ use crate::store::link::supervised::LinkTrouble;
 /// An add needs next to no memory, and one that a full memory refuses would fail the application's write.
 static ADD: Script = Script::despite_oom("add.lua", include_str!("add.lua"));
 
-/// How long one call of a replay may take: less than scans wait for the next call.
+/// How long one call of a replay may take: less than scans wait for the next one. No caller waits for it, and it has to pass a slow
+/// connection, too.
 const REPLAY: Duration = Duration::from_secs(1);
 /// How often the filters may change under one add before it gives up.
 const CHANGES: u32 = 8;
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum AddKind {
-    Insert,
-    Replay,
-}
-
-impl AddKind {
-    /// Returns how long one call may take. No caller waits for a replay, which has to pass a slow connection, too.
-    const fn deadline(self) -> Duration {
-        match self {
-            Self::Insert => ATTEMPT,
-            Self::Replay => REPLAY,
-        }
-    }
-}
 
 impl Shard {
     /// Acknowledges ids, a script's worth at a time.
@@ -84,11 +69,11 @@ impl Shard {
     /// Adds ids; returns nothing where the filters or the metadata have changed.
     async fn try_add(&self, ids: &[Id]) -> Result<Option<Inserted>, StoreError> {
         let connection = self.connected(Purpose::Inserts, ATTEMPT).await?;
-        let view = self.known_view(&connection, AddKind::Insert).await?;
+        let view = self.known_view(&connection, ATTEMPT).await?;
         let digester = &connection.identity.digester;
         let digests: Vec<Digest> = ids.iter().map(|id| digester.digest(id)).collect();
         let sent = Instant::now();
-        let added = self.send_add(&connection, &view, &digests, AddKind::Insert).await?;
+        let added = self.send_add(&connection, &view, &digests, None, ATTEMPT).await?;
         // This process may have stood still since the reply came, and the transaction's time counts from the sending.
         if sent.elapsed() > INSERT {
             return Err(StoreError::late(INSERT));
@@ -119,9 +104,9 @@ impl Shard {
         for part in digests.chunks(IDS_PER_CALL) {
             let mut changes = 0;
             loop {
-                let view = self.known_view(connection, AddKind::Replay).await?;
+                let view = self.known_view(connection, REPLAY).await?;
                 let _turn = connection.node.repeats.acquire().await;
-                if self.send_add(connection, &view, part, AddKind::Replay).await?.is_some() {
+                if self.send_add(connection, &view, part, Some(GRACE), REPLAY).await?.is_some() {
                     break;
                 }
                 changes += 1;
@@ -137,12 +122,12 @@ impl Shard {
     async fn known_view(
         &self,
         connection: &Connection,
-        kind: AddKind,
+        deadline: Duration,
     ) -> Result<Arc<View>, StoreError> {
         let view = match self.view.load_full() {
             Some(view) => view,
             None => {
-                let view = Arc::new(self.read_view(connection, kind.deadline()).await?);
+                let view = Arc::new(self.read_view(connection, deadline).await?);
                 self.view.store(Some(Arc::clone(&view)));
                 view
             }
@@ -151,13 +136,15 @@ impl Shard {
         Ok(view)
     }
 
-    /// Sends an add; returns nothing where the filters or the metadata are others than this process knew.
+    /// Sends an add, of a replay if scans have to hold for its next call. Returns nothing where the filters or the metadata are others
+    /// than this process knew.
     async fn send_add(
         &self,
         connection: &Connection,
         view: &View,
         digests: &[Digest],
-        kind: AddKind,
+        hold: Option<Duration>,
+        deadline: Duration,
     ) -> Result<Option<Inserted>, StoreError> {
         let keys = self.known.keys.of_add(digests);
         let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
@@ -167,10 +154,7 @@ impl Shard {
             let ours = filter.filter(|of| of.key_id == connection.identity.digester.key_id());
             ours.map(|header| masks(header, digests)).unwrap_or_default()
         };
-        let hold = match kind {
-            AddKind::Insert => String::new(),
-            AddKind::Replay => GRACE.as_millis().to_string(),
-        };
+        let hold = hold.map_or_else(String::new, |hold| hold.as_millis().to_string());
         let reply = connection
             .script(
                 &ADD,
@@ -188,7 +172,7 @@ impl Shard {
                     &masks(view.next.in_state(State::Building)),
                     hold.as_bytes(),
                 ],
-                kind.deadline(),
+                deadline,
             )
             .await?;
         let (outcome, fields) = reply.outcome()?;

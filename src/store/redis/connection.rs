@@ -35,12 +35,6 @@ pub(crate) struct NodeSession {
     pub(crate) on: Arc<JoinedAll>,
 }
 
-impl NodeSession {
-    pub(crate) fn new(node: Arc<RedisNode>, on: Arc<JoinedAll>) -> Arc<Self> {
-        Arc::new(Self { node, on })
-    }
-}
-
 /// A connection of a session that has joined a shard's metadata.
 pub(crate) struct Connection {
     /// One for all shards of a batch: threads would wait for each other at a count that all of them change.

@@ -22,36 +22,29 @@ pub(crate) fn needed_of_record(reach: Duration) -> Duration {
 /// What the metadata said when a connection last read them.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Fleet {
-    /// None once the filter has settled.
-    pub(crate) settling: Option<Settling>,
+    /// A rebuild that begins later ends settling, by Redis's clock, ms; none once the filter has settled. While it settles, a
+    /// process may still run that does not insert into it.
+    pub(crate) settles_ms: Option<i64>,
     pub(crate) record: Option<Record>,
-    /// When it was read, by Redis's clock, ms.
+    /// What Redis's clock showed at `told`, ms.
     pub(crate) told_ms: i64,
+    pub(crate) told: Instant,
+    /// When it was last seen to be so.
     pub(crate) read: Instant,
 }
 
-/// A filter that settles: a process may still run that does not insert into it.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Settling {
-    /// A rebuild that begins later ends settling; by Redis's clock, ms.
-    pub(crate) until_ms: i64,
-    /// The same moment by this machine's clock.
-    until: Instant,
-}
-
-impl Settling {
-    /// Returns for how long from now; zero once a rebuild may begin.
-    pub(crate) fn rest(&self) -> Duration {
-        self.until.saturating_duration_since(Instant::now())
-    }
-}
-
 impl Fleet {
-    /// Reads the reply to a join that was sent at `read`. `until_ms` is 0 once the filter has settled, `now_ms` Redis's clock.
-    pub(crate) fn read(until_ms: i64, now_ms: i64, read: Instant) -> Self {
-        let rest = Duration::from_millis(u64::try_from(until_ms - now_ms).unwrap_or(0));
-        let settling = (until_ms > 0).then(|| Settling { until_ms, until: read + rest });
-        Self { settling, record: None, told_ms: now_ms, read }
+    /// Reads the reply to a join that was sent at `sent`. `until_ms` is 0 once the filter has settled, `now_ms` Redis's clock.
+    pub(crate) fn read(until_ms: i64, now_ms: i64, sent: Instant) -> Self {
+        let settles_ms = Some(until_ms).filter(|until| *until > 0);
+        Self { settles_ms, record: None, told_ms: now_ms, told: sent, read: sent }
+    }
+
+    /// Returns for how long the filter still settles, zero once a rebuild may begin; none once it has settled.
+    pub(crate) fn settles_for(&self) -> Option<Duration> {
+        let left = |until_ms: i64| u64::try_from(until_ms - self.told_ms).unwrap_or(0);
+        let left = self.settles_ms.map(|until_ms| Duration::from_millis(left(until_ms)));
+        left.map(|left| left.saturating_sub(self.told.elapsed()))
     }
 
     #[cfg(test)]
@@ -80,10 +73,9 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn the_rest_of_settling_goes_by_this_machines_clock() {
         let fleet = Fleet::read(7_000, 5_000, Instant::now());
-        let settling = fleet.settling.unwrap();
-        assert_eq!(settling.rest(), Duration::from_secs(2));
+        assert_eq!(fleet.settles_for(), Some(Duration::from_secs(2)));
         tokio::time::advance(Duration::from_secs(3)).await;
-        assert_eq!(settling.rest(), Duration::ZERO);
-        assert!(Fleet::read(0, 5_000, Instant::now()).settling.is_none());
+        assert_eq!(fleet.settles_for(), Some(Duration::ZERO));
+        assert_eq!(Fleet::read(0, 5_000, Instant::now()).settles_for(), None);
     }
 }

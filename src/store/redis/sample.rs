@@ -73,7 +73,7 @@ impl Shards {
     /// Audits the copy by an id that was found although it was refused.
     pub(crate) async fn audit_copy_of(self: &Arc<Self>, id: &Id) {
         if let (Some(made), None) = self.copied(id) {
-            self.audit_copy(self.of(id), &made).await;
+            self.audit_copy(self.shard_of(id), &made).await;
         }
     }
 

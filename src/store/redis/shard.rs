@@ -87,7 +87,7 @@ impl Shard {
     pub(crate) fn current(&self, purpose: Purpose) -> Option<Connection> {
         let node = self.node();
         let on = node.link.current()?;
-        Connection::of(NodeSession::new(node, on), purpose, self.number).ok()
+        Connection::of(Arc::new(NodeSession { node, on }), purpose, self.number).ok()
     }
 
     /// Waits, up to a deadline, for a connection that has joined this shard's metadata. Fails with what the last attempt met.
@@ -107,10 +107,11 @@ impl Shard {
                 // The shard may have moved to another node.
                 () = &mut joins => continue,
             };
-            let trouble = match Connection::of(NodeSession::new(node, on), purpose, self.number) {
-                Ok(connection) => return Ok(connection),
-                Err(trouble) => trouble,
-            };
+            let trouble =
+                match Connection::of(Arc::new(NodeSession { node, on }), purpose, self.number) {
+                    Ok(connection) => return Ok(connection),
+                    Err(trouble) => trouble,
+                };
             if self.of == 1 || timeout_at(end, joins).await.is_err() {
                 return Err(trouble.into());
             }
@@ -277,7 +278,11 @@ impl Shard {
         let node = self.node();
         let broken = node.link.trouble();
         let joined = |on| {
-            Connection::of(NodeSession::new(Arc::clone(&node), on), Purpose::Checks, self.number)
+            Connection::of(
+                Arc::new(NodeSession { node: Arc::clone(&node), on }),
+                Purpose::Checks,
+                self.number,
+            )
         };
         let connection = match node.link.current().map(joined) {
             Some(Ok(connection)) => connection,
@@ -299,7 +304,7 @@ impl Shard {
         let describe = |doubt| format!("key {:?}: {doubt}", self.known.keys.bits);
         let trouble = broken.map(|trouble| trouble.reason);
         let trouble = trouble.or_else(|| live.as_ref().err().map(describe));
-        let settling = fleet.settling.map(|settling| settling.rest());
+        let settling = fleet.settles_for();
         let record = fleet.record.filter(|_| fleet.holds());
         let live = live.map(|header| self.figures(header));
         Condition { copy, settling, record, ..Condition::of(live, trouble) }
@@ -320,7 +325,7 @@ impl Shard {
             return Err(Doubt::Suspect);
         }
         let fleet = connection.identity.fleet.load();
-        if fleet.settling.is_some() {
+        if fleet.settles_ms.is_some() {
             return Err(Doubt::Settling);
         }
         if fleet.holds() { Ok(()) } else { Err(Doubt::Refused(Refusal::OTHER)) }

@@ -128,7 +128,7 @@ impl Shards {
         shard.copies.copied(id, digest, shard.filter.load().as_deref())
     }
 
-    pub(crate) fn of(&self, id: &Id) -> &Arc<Shard> {
+    pub(crate) fn shard_of(&self, id: &Id) -> &Arc<Shard> {
         self.place(id, None).0
     }
 
@@ -138,11 +138,11 @@ impl Shards {
             return shard.add(ids).await;
         }
         if let [id] = &*ids {
-            return self.of(id).add(ids).await;
+            return self.shard_of(id).add(ids).await;
         }
         let mut parts: Vec<Vec<Id>> = vec![Vec::new(); self.all.len()];
         for id in ids {
-            parts[self.of(&id).number].push(id);
+            parts[self.shard_of(&id).number].push(id);
         }
         let filled = self.all.iter().zip(parts).filter(|(_, ids)| !ids.is_empty());
         let added = join_all(filled.map(|(shard, ids)| shard.add(ids))).await;
@@ -150,12 +150,12 @@ impl Shards {
     }
 
     pub(crate) fn remember(&self, id: &Id, null: NewNull) -> Answer<Remembered> {
-        let shard = Arc::clone(self.of(id));
+        let shard = Arc::clone(self.shard_of(id));
         Answer::Pending(Box::pin(shard.remember(id.clone(), null)))
     }
 
     pub(crate) async fn remove(&self, id: &Id, ttl: Duration) -> Result<Remembered, StoreError> {
-        self.of(id).remove(id, ttl).await
+        self.shard_of(id).remove(id, ttl).await
     }
 
     pub(crate) async fn distrust(
@@ -163,7 +163,7 @@ impl Shards {
         id: &Id,
         generation: Generation,
     ) -> Result<Distrusted, StoreError> {
-        self.of(id).distrust(Some(id), generation).await
+        self.shard_of(id).distrust(Some(id), generation).await
     }
 
     pub(crate) fn fleet_mode(&self) -> Arc<SharedMode> {

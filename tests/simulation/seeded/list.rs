@@ -273,8 +273,8 @@ pub(crate) const BUGS: &[Bug] = &[
         source(CATCH_UP, "self.moves_to(greatest)", "self.moves_to(head.last)"),
     ]),
     bug("a copy's position taken at the end of its load", ANY, &[raw(LOAD, "        self.is_live(header, &connection).await?;
-        let digester", "        let last = self.is_live(header, &connection).await?;
-        let first = if SEEDED { last } else { first };
+        let digester", "        let last = self.is_live(header, &connection).await?.stamp;
+        let position = if SEEDED { last } else { position };
         let digester")]),
     bug("a short block taken for an empty one", ANY, &[
         raw(ANSWER, "            let words = words(&next(replies)?.bytes()?);\n", "            let words = words(&next(replies)?.bytes()?).or(SEEDED.then_some([0; 8]));\n"),
@@ -442,7 +442,7 @@ pub(crate) fn take_late<P: 'static>(asks: impl Fn(&P) -> bool) -> Vec<P> {
         source(BATCH, "self.believes().is_ok()", "true"),
     ]),
     // A fleet that changes.
-    bug("a filter that settles believed", ANY, &[source("store/redis/shard.rs", "fleet.settling.is_some()", "false")]),
+    bug("a filter that settles believed", ANY, &[source("store/redis/shard.rs", "fleet.settles_ms.is_some()", "false")]),
     bug("settling ended by a rebuild that began before its time", ANY, &[
         script("swap.lua", "settles > 0 and tonumber(ARGV[4]) >= settles", "settles > 0"),
     ]),

@@ -70,7 +70,7 @@ impl Checks for Shards {
     ) {
         let node = Arc::clone(node);
         let on = Arc::clone(live);
-        let shared = NodeSession::new(node, on);
+        let shared = Arc::new(NodeSession { node, on });
         // Checks of one id share a place in the commands, and the reply. This order is that of the shards, too.
         checks.sort_unstable_by_key(|check| *check.asked.digest.as_bytes());
         let shard = |check: &PendingCheck| check.asked.digest.shard(self.all.len());

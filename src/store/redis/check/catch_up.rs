@@ -37,7 +37,7 @@ impl Shard {
     pub(crate) async fn catch_up(&self, copy: &Arc<FilterCopy>) -> bool {
         let (node, deadline) = (self.node(), self.known.settings.check_deadline);
         let Some(on) = node.link.current() else { return false };
-        let mut part = Part::new(self, NodeSession::new(node, on), &[]);
+        let mut part = Part::new(self, Arc::new(NodeSession { node, on }), &[]);
         let live = self.filter.load_full().filter(|live| live.is_same_build(&copy.header));
         let Some(live) = live.filter(|_| part.believed.is_ok()) else {
             copy.falls_behind(true);

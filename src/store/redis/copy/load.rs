@@ -1,6 +1,5 @@
 //! Reads the copy, piece by piece, when a filter has gone live.
 
-use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::Duration;
@@ -73,12 +72,17 @@ impl Shard {
         let room = self.copies.room(header.string_len())?;
         let connection = self.connected(Purpose::Rebuilds, DEADLINE).await?;
         let read = Instant::now();
-        let first = self.is_live(header, &connection).await?;
+        let position = self.is_live(header, &connection).await?.stamp;
         let filter = scan::empty(header.geometry).await?;
         for from in (0..header.geometry.blocks).step_by(BLOCKS as usize) {
             let begun = Instant::now();
             let blocks = from..header.geometry.blocks.min(from + BLOCKS);
-            let piece = self.read_blocks(&connection, &blocks).await?;
+            let first = FRONT_LEN + blocks.start as usize * BLOCK_LEN;
+            let len = blocks.len() * BLOCK_LEN;
+            let mut piece = cmd("GETRANGE");
+            piece.arg(&self.known.keys.bits).arg(first).arg(first + len - 1);
+            let piece = Packed::from(piece).for_long_replies(len);
+            let piece = connection.ask("a copy", piece, DEADLINE).await?.bytes()?;
             filter.read_blocks(blocks, &piece).ok_or_else(replaced)?;
             let paced = Duration::from_secs_f64(piece.len() as f64 / PACE);
             sleep(paced.max(begun.elapsed() * REST)).await;
@@ -86,10 +90,17 @@ impl Shard {
         self.is_live(header, &connection).await?;
         let digester = connection.identity.digester.clone();
         let built = built(header, &connection, read);
-        // Inserts that come while it is read may be in it or not.
-        let (position, is_behind) = (AtomicI64::new(first.stamp), AtomicBool::new(false));
-        let header = *header;
-        let copy = FilterCopy { header, digester, filter, built, read, position, is_behind, room };
+        let copy = FilterCopy {
+            header: *header,
+            digester,
+            filter,
+            built,
+            read,
+            // Inserts that come while it is read may be in it or not.
+            position: AtomicI64::new(position),
+            is_behind: AtomicBool::new(false),
+            room,
+        };
         self.copies.current.store(Some(Arc::new(copy)));
         Ok(())
     }
@@ -103,19 +114,6 @@ impl Shard {
         let is_of = head.is_of(header) && head.vouches_for(header, bulk).is_ok();
         let is_live = is_of && head.holds_all(bulk);
         if is_live { Ok(head) } else { Err(replaced()) }
-    }
-
-    async fn read_blocks(
-        &self,
-        bulk: &Connection,
-        blocks: &Range<u32>,
-    ) -> Result<Vec<u8>, StoreError> {
-        let first = FRONT_LEN + blocks.start as usize * BLOCK_LEN;
-        let len = blocks.len() * BLOCK_LEN;
-        let mut read = cmd("GETRANGE");
-        read.arg(&self.known.keys.bits).arg(first).arg(first + len - 1);
-        let read = Packed::from(read).for_long_replies(len);
-        bulk.ask("a copy", read, DEADLINE).await?.bytes()
     }
 }
 

@@ -58,29 +58,18 @@ impl KnownShard {
     }
 }
 
-/// Whether a connection is new, or is looked at again.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Occasion {
-    Connected,
-    Polled,
-}
-
 impl KnownShard {
-    /// Joins, or asks whether what was learnt still holds.
-    pub(super) async fn join(
+    /// Joins the metadata, telling what is known of an incarnation, and which one holds this process's inserts.
+    async fn join(
         &self,
         transport: &dyn Transport,
         process: &RedisProcess,
-        occasion: Occasion,
+        known: Told,
+        held_by: Vec<u8>,
     ) -> Result<Identity, StoreError> {
-        let known = match occasion {
-            Occasion::Connected => self.seen.last(None),
-            // Others may have left this Redis.
-            Occasion::Polled => self.seen.last(Some(process.run)),
-        };
         let offered = self.offer()?;
         let sent = Instant::now();
-        let reply = self.send(transport, process, &offered, known, occasion).await?;
+        let reply = self.send(transport, process, &offered, known, held_by).await?;
         if sent.elapsed() > 2 * HANDSHAKE {
             // When Redis read its clock is not known.
             return Err(StoreError::late(HANDSHAKE));
@@ -123,13 +112,9 @@ impl KnownShard {
         process: &RedisProcess,
         offered: &SecretKey,
         known: Told,
-        occasion: Occasion,
+        held_by: Vec<u8>,
     ) -> Result<Reply, StoreError> {
         let [settling, mode, number, told_ms] = self.fleet.offer().map(String::into_bytes);
-        let held_by = match occasion {
-            Occasion::Connected => self.recent.held_by(),
-            Occasion::Polled => Vec::new(),
-        };
         let drawn = Some(offered).filter(|_| self.settings.secret_key.is_none());
         let incarnation: [u8; 16] = random::bytes().map_err(StoreError::no_random)?;
         let args = [
@@ -161,13 +146,24 @@ impl KnownShard {
 }
 
 impl KnownShard {
+    /// Joins the metadata on a new session.
+    pub(super) async fn join_anew(
+        &self,
+        transport: &dyn Transport,
+        process: &RedisProcess,
+    ) -> Result<Identity, StoreError> {
+        self.join(transport, process, self.seen.last(None), self.recent.held_by()).await
+    }
+
+    /// Joins again on a session that others may have left. Scans do not wait once more.
     pub(super) async fn recheck(
         &self,
         transport: &dyn Transport,
         process: &RedisProcess,
         identity: &Identity,
     ) -> Result<(), End> {
-        match self.join(transport, process, Occasion::Polled).await {
+        let known = self.seen.last(Some(process.run));
+        match self.join(transport, process, known, Vec::new()).await {
             // Another generation tells an observer that the live filter is damaged.
             Ok(found)
                 if found.incarnation == identity.incarnation
@@ -203,10 +199,9 @@ impl KnownShard {
         let reply = ask(transport, "HMGET", look, HANDSHAKE).await?;
         let [incarnation, mode_at, settles] = reply.fields()?;
         let fleet = identity.fleet.load_full();
-        let until_ms = fleet.settling.map_or(0, |settling| settling.until_ms);
         let is_same = incarnation.optional_bytes()?.as_ref() == Some(&identity.incarnation)
             && mode_at.int().unwrap_or(0) == self.fleet.mode_number()
-            && settles.int().unwrap_or(0) == until_ms;
+            && settles.int().unwrap_or(0) == fleet.settles_ms.unwrap_or(0);
         if is_same {
             identity.fleet.store(Arc::new(Fleet { read: sent, ..*fleet }));
         }

@@ -7,7 +7,6 @@ use futures_util::future::try_join_all;
 use tokio::sync::Notify;
 
 use super::identity::Identities;
-use super::join::Occasion;
 use super::known_shard::KnownShard;
 use crate::error::StoreError;
 use crate::refusal::Refusal;
@@ -77,7 +76,7 @@ impl JoinAll {
         identities: &Identities,
     ) -> Result<(), StoreError> {
         let shard = &self.shards[number];
-        match shard.join(transport, process, Occasion::Connected).await {
+        match shard.join_anew(transport, process).await {
             Ok(identity) => {
                 identities.note(number, Ok(identity));
                 shard.joins.notify_waiters();

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::time::Instant;
@@ -10,7 +11,7 @@ use crate::error::StoreError;
 use crate::mode::{Mode, SharedMode};
 use crate::store::FleetChange;
 use crate::store::link::reply::{Reply, odd};
-use crate::store::redis::fleet::{Fleet, Settling};
+use crate::store::redis::fleet::Fleet;
 
 /// What this process knows of the fleet by one shard's metadata.
 pub(crate) struct KnownFleet {
@@ -64,8 +65,7 @@ impl KnownFleet {
 
     /// Returns until when the filter settles, by Redis's clock, ms.
     pub(crate) fn settles_ms(&self) -> Option<i64> {
-        let newest = *self.newest.lock();
-        newest.and_then(|fleet| fleet.settling).map(|settling| settling.until_ms)
+        self.newest.lock().and_then(|fleet| fleet.settles_ms)
     }
 
     /// Notes what this process has changed: before a poll shows it, Redis may have lost it.
@@ -88,8 +88,8 @@ impl KnownFleet {
         let (mode, number) = self.of_all.mode.numbered();
         let mode = if number > 0 { mode.letter().to_string() } else { String::new() };
         // No less than 1: settling ends with a rebuild.
-        let rest = |settling: Settling| settling.rest().as_millis().max(1);
-        let settling = newest.map(|fleet| fleet.settling.map_or(0, rest).to_string());
+        let rest = |rest: Duration| rest.as_millis().max(1);
+        let settling = newest.map(|fleet| fleet.settles_for().map_or(0, rest).to_string());
         let told_ms = newest.map_or(0, |fleet| fleet.told_ms);
         [settling.unwrap_or_default(), mode, number.to_string(), told_ms.to_string()]
     }
@@ -108,8 +108,8 @@ impl KnownFleet {
         let read = Fleet::read(settles.int()?, now_ms, sent);
         self.of_all.note(mode, number.int()?);
         let before = self.newest.lock().replace(read);
-        let settled_before = before.is_none_or(|before| before.settling.is_none());
-        if settled_before != read.settling.is_none() {
+        let settled_before = before.is_none_or(|before| before.settles_ms.is_none());
+        if settled_before != read.settles_ms.is_none() {
             self.of_all.settles(settled_before);
         }
         Ok(read)

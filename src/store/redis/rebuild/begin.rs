@@ -206,7 +206,6 @@ impl Due {
         let window = needed_of_record(Duration::from_millis(reach.count()?));
         Ok(ShardBuild {
             shard: self.shard,
-            run: connection.on.process.run,
             lease,
             leased_us,
             window_us: window.as_micros() as i64,

@@ -18,8 +18,6 @@ use crate::verdict::Doubt;
 
 pub(crate) struct ShardBuild {
     pub(super) shard: Arc<Shard>,
-    /// The Redis process that the rebuild began on.
-    pub(super) run: u32,
     pub(super) lease: Lease,
     /// When the lease was taken, by Redis's clock, µs.
     pub(super) leased_us: i64,
@@ -36,7 +34,7 @@ impl ShardBuild {
     /// Returns a connection to the Redis process that the rebuild began on.
     pub(super) async fn same_redis(&self) -> Result<Connection, StoreError> {
         let connection = self.shard.connected(Purpose::Rebuilds, CALL).await?;
-        if connection.on.process.run == self.run {
+        if connection.on.process.run == self.header.run {
             Ok(connection)
         } else {
             let reason = "redis is another process than when the rebuild began".to_owned();
