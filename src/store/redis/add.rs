@@ -30,7 +30,6 @@ const REPLAY: Duration = Duration::from_secs(1);
 const CHANGES: u32 = 8;
 
 impl Shard {
-    /// Acknowledges ids, a script's worth at a time.
     pub(crate) async fn add(&self, mut ids: Vec<Id>) -> Result<Inserted, StoreError> {
         if ids.len() > IDS_PER_CALL {
             self.sort_by_block(&mut ids);

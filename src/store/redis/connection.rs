@@ -17,18 +17,15 @@ use crate::store::link::session::Purpose;
 use crate::store::link::supervised::LinkTrouble;
 use crate::verdict::Doubt;
 
-/// What a check asks for.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Asked {
     /// Made with the session's secret key.
     pub(crate) digest: Digest,
-    /// Whether a fence may answer.
     pub(crate) by_copy: bool,
 }
 
 pub(crate) type RedisNode = Node<Identities, Asked>;
 
-/// A node's session, which all shards of the node share.
 pub(crate) struct NodeSession {
     /// A shard may have moved to another node since.
     pub(crate) node: Arc<RedisNode>,
@@ -85,7 +82,6 @@ impl Connection {
         Ok(Reply::new(step, reply.unwrap_or(Value::Nil)))
     }
 
-    /// Sends commands for several callers, and returns a reply to each.
     pub(crate) async fn send(
         &self,
         callers: usize,

@@ -34,7 +34,6 @@ const SURVEY: Duration = Duration::from_secs(1);
 /// A shard of the guard's own filter: its keys, its node, and what this process knows of them.
 pub(crate) struct Shard {
     pub(crate) number: usize,
-    /// How many the filter has.
     pub(crate) of: usize,
     pub(crate) known: Arc<KnownShard>,
     pub(super) at: ArcSwap<RedisNode>,
@@ -200,12 +199,10 @@ impl Shard {
         *self.surveyed.lock()
     }
 
-    /// Asks how the filter stands, and lets checks know what was found.
     pub(crate) async fn survey(&self) -> Result<Survey, StoreError> {
         self.look(SURVEY).await.map(|(survey, ..)| survey)
     }
 
-    /// Surveys the filter, and returns also what was read.
     pub(crate) async fn look(
         &self,
         deadline: Duration,
@@ -254,7 +251,6 @@ impl Shard {
         header
     }
 
-    /// Returns the live filter of a view, or why there is none.
     pub(crate) fn live_in(&self, view: &View, on: &Connection) -> Result<Header, Doubt> {
         view.live().map_err(|doubt| match doubt {
             // A process that started after the loss knows by the metadata that there was a filter.

@@ -46,7 +46,6 @@ pub(crate) struct Shards {
     /// Says in which of several shards an id is.
     digester: Option<Digester>,
     pub(crate) fleet: Arc<FleetOfAll>,
-    /// How often the filter was surveyed.
     turn: AtomicUsize,
 }
 
@@ -115,7 +114,6 @@ impl Shards {
         (&self.all[number], placed.or(made))
     }
 
-    /// Returns an id's digest, if the key is known.
     pub(crate) fn digest(&self, id: &Id) -> Option<Digest> {
         let (shard, placed) = self.place(id, None);
         let live = || shard.current(Purpose::Checks);
@@ -224,7 +222,6 @@ impl Shards {
     }
 }
 
-/// Returns the settings of one shard.
 fn of_one(settings: &Settings) -> Settings {
     let all = settings.recent_ids;
     let sizing = settings.sizing.one();

@@ -15,7 +15,6 @@ pub(crate) struct Seen {
     pub(crate) head: Vec<u8>,
     /// The whole key's length; 0 of a key that is missing or not a string.
     pub(crate) len: u64,
-    /// The filter, or why it is none.
     pub(crate) filter: Result<Header, Doubt>,
 }
 
@@ -61,7 +60,6 @@ pub(crate) struct Metadata {
     /// When a rebuild was asked for last, µs.
     pub(crate) asked_us: i64,
     pub(crate) token: i64,
-    /// Whether a rebuild is under way.
     pub(crate) is_leased: bool,
 }
 
@@ -75,7 +73,6 @@ impl View {
         })
     }
 
-    /// Returns the live filter, or why there is none.
     pub(crate) fn live(&self) -> Result<Header, Doubt> {
         let header = self.live.filter?;
         match header.state {

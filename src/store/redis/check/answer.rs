@@ -40,7 +40,6 @@ pub(crate) const BYTES_A_FILTER: usize = 512;
 pub(super) const PAGE: usize = 512;
 pub(super) const BYTES_A_PAGE: usize = PAGE * 64;
 
-/// A question to one filter.
 pub(super) struct Question<'a> {
     pub(super) keys: &'a Keys,
     pub(super) header: Arc<Header>,
@@ -53,7 +52,6 @@ pub(super) struct Question<'a> {
     pub(super) known: i64,
 }
 
-/// What Redis said of one filter.
 pub(super) struct BatchReply {
     pub(super) head: Head,
     /// In the order of the digests, each with the requests for which it holds.
@@ -68,7 +66,6 @@ pub(crate) struct Head {
     state: i64,
     trailer_number: i64,
     pub(crate) stamp: i64,
-    /// The incarnation of the metadata, if there are any.
     incarnation: Option<Vec<u8>>,
     pub(crate) last: i64,
     live: i64,
@@ -240,7 +237,6 @@ impl Head {
         }
     }
 
-    /// Reads the replies to [`ask`](Self::ask).
     pub(crate) fn read(replies: &mut impl Iterator<Item = Value>) -> Result<Self, StoreError> {
         let [incarnation, last, live] = next(replies)?.fields()?;
         let [generation, state, trailer_number, stamp] = next(replies)?.fields()?;
@@ -255,7 +251,6 @@ impl Head {
         })
     }
 
-    /// Whether the filter with this header has answered.
     pub(crate) fn is_of(&self, header: &Header) -> bool {
         self.generation == header.generation.get()
     }

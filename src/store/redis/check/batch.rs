@@ -29,7 +29,6 @@ use crate::store::redis::shard::Shard;
 use crate::store::redis::shards::Shards;
 use crate::verdict::{Doubt, Proof, Verdict};
 
-/// A check that waits in the queue, and then in a batch.
 type PendingCheck = queue::PendingCheck<Identities, Asked>;
 
 /// What a batch asks of one shard.
@@ -83,7 +82,6 @@ impl Checks for Shards {
         let deadline = self.check_deadline;
         // In a cluster the keys of shards are in different slots, and no command may name those of two.
         let at_once = if self.groups.slots.is_some() { 1 } else { self.all.len() };
-        // A part that is not answered in time says so.
         timeout(deadline, ask_twice(&mut parts, at_once, deadline)).await.ok();
         let mut checks = checks.drain(..);
         for part in &parts {
@@ -352,7 +350,6 @@ pub(super) async fn ask(parts: &mut [Part<'_>], at_once: usize, deadline: Durati
     }
 }
 
-/// Returns what Redis says to each question.
 async fn send(
     parts: &[Part<'_>],
     connection: &Connection,

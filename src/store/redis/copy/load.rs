@@ -35,7 +35,6 @@ const SPREAD: (Duration, Duration) = (Duration::from_secs(3), Duration::from_sec
 const SPREAD_PARTS: u32 = 10;
 
 impl Shard {
-    /// Keeps a copy of the live filter, for as long as it is polled.
     pub(crate) async fn keep_copy(self: Arc<Self>) {
         let mut told = None;
         for turn in 0.. {
@@ -129,7 +128,6 @@ fn built(header: &Header, bulk: &Connection, now: Instant) -> Instant {
 }
 
 impl Copies {
-    /// Returns how long to wait before the filter with this header is read.
     fn wait(&self, header: &Header) -> Duration {
         let between = self.current.load().as_ref().map(|copy| {
             let between = header.generation.get().saturating_sub(copy.header.generation.get());

@@ -58,7 +58,6 @@ impl FilterCopy {
         self.is_behind.load(Ordering::Relaxed)
     }
 
-    /// Notes that it holds all inserts up to this number.
     pub(crate) fn moves_to(&self, number: i64) {
         let grows = |at: i64| (at != LEFT_BEHIND).then_some(at.max(number));
         self.position.fetch_update(Ordering::Release, Ordering::Relaxed, grows).ok();
@@ -121,7 +120,6 @@ impl Copies {
         }
     }
 
-    /// Returns the copy of the filter with this header, unless it was left behind.
     pub(crate) fn of(&self, header: &Header) -> Option<Arc<FilterCopy>> {
         self.current.load_full().filter(|copy| copy.is_of(header))
     }
@@ -158,7 +156,6 @@ impl Copies {
         (Some(made), copied)
     }
 
-    /// Notes that a fence has answered for ids, and one of them.
     pub(crate) fn answered(&self, ids: u64, sample: KeyedDigest) {
         self.fenced.fetch_add(ids, Ordering::Relaxed);
         *self.sample.lock() = Some(sample);

@@ -23,9 +23,6 @@ use crate::store::redis::view::Metadata;
 
 static LEASE: Script = Script::new("lease.lua", include_str!("lease.lua"));
 
-/// How often others may take a token, or ask for a rebuild, between a look and a lease.
-const LOOKS: u32 = 4;
-
 impl RedisBuild {
     /// Looks at the shards that are not trusted, or whose build began before this moment of Redis's clock, µs. Returns nothing where
     /// none is due, or others rebuild the first one.
@@ -112,43 +109,38 @@ impl Due {
         if needed <= limit { Ok(()) } else { Err(StoreError::no_room(needed, limit)) }
     }
 
-    /// Takes the lease of a shard; returns nothing where another process has it.
-    async fn lease(mut self, sizing: &Sizing) -> Result<Option<ShardBuild>, StoreError> {
-        for _ in 0..LOOKS {
-            let connection = self.shard.connected(Purpose::Rebuilds, CALL).await?;
-            let (lease, header) = self.prepare(sizing, &connection)?;
-            let reply = match lease.take(&connection, &header).await {
-                // A lost reply may have been a lease: the same lock takes it up.
-                Err(StoreError::NoAnswer { .. }) => {
-                    let again = self.shard.connected(Purpose::Rebuilds, CALL).await?;
-                    lease.take(&again, &header).await?
-                }
-                reply => reply?,
-            };
-            let (outcome, fields) = reply.outcome()?;
-            match outcome.as_str() {
-                "OK" => {
-                    let fields = fields.try_into();
-                    let fields = fields.map_err(|_| odd(LEASE.name(), "too few fields"))?;
-                    let leased = self.leased(&connection, header, lease.clone(), fields);
-                    if leased.is_err() {
-                        lease.release().await;
-                    }
-                    return leased.map(Some);
-                }
-                "LOST" => return Err(StoreError::lost("the lease")),
-                "BUSY" => return Ok(None),
-                // The metadata was lost. The next connection joins it anew.
-                "OTHER" => self.shard.withdraw(&connection),
-                "OLD" => {}
-                _ => return Err(odd(LEASE.name(), outcome)),
+    /// Takes the lease of a shard; returns nothing where another process has it, or has asked for a rebuild since the look.
+    async fn lease(self, sizing: &Sizing) -> Result<Option<ShardBuild>, StoreError> {
+        let connection = self.shard.connected(Purpose::Rebuilds, CALL).await?;
+        let (lease, header) = self.prepare(sizing, &connection)?;
+        let reply = match lease.take(&connection, &header).await {
+            // A lost reply may have been a lease: the same lock takes it up.
+            Err(StoreError::NoAnswer { .. }) => {
+                let again = self.shard.connected(Purpose::Rebuilds, CALL).await?;
+                lease.take(&again, &header).await?
             }
-            (_, self.view, self.metadata) = self.shard.look(CALL).await?;
-            if self.metadata.is_leased {
-                return Ok(None);
+            reply => reply?,
+        };
+        let (outcome, fields) = reply.outcome()?;
+        match outcome.as_str() {
+            "OK" => {
+                let fields = fields.try_into();
+                let fields = fields.map_err(|_| odd(LEASE.name(), "too few fields"))?;
+                let leased = self.leased(&connection, header, lease.clone(), fields);
+                if leased.is_err() {
+                    lease.release().await;
+                }
+                leased.map(Some)
             }
+            "BUSY" | "OLD" => Ok(None),
+            "LOST" => Err(StoreError::lost("the lease")),
+            // The metadata were lost: the next connection joins them anew.
+            "OTHER" => {
+                self.shard.withdraw(&connection);
+                Err(StoreError::changing())
+            }
+            _ => Err(odd(LEASE.name(), outcome)),
         }
-        Err(StoreError::changing())
     }
 
     /// Draws a lease, and the header of the filter that it allocates.
@@ -184,7 +176,6 @@ impl Due {
         Ok((lease, header))
     }
 
-    /// Reads the terms of a lease that was taken.
     fn leased(
         self,
         connection: &Connection,

@@ -23,7 +23,6 @@ pub(crate) struct ShardBuild {
     pub(super) leased_us: i64,
     /// Inserts sent longer ago than this, µs, belong to transactions that are over.
     pub(super) window_us: i64,
-    /// Of the session that took the lease.
     pub(super) identity: Arc<Identity>,
     pub(super) header: Header,
     /// What was inserted before the lease, and may be in open transactions.

@@ -15,9 +15,7 @@ use crate::store::redis::shard::Shard;
 static RENEW: Script = Script::new("renew.lua", include_str!("renew.lua"));
 static RELEASE: Script = Script::new("release.lua", include_str!("release.lua"));
 
-/// The life of the lease, renewed three times as often.
 pub(super) const LIFE: Duration = Duration::from_secs(10);
-/// How long one call of a rebuild may take.
 pub(super) const CALL: Duration = Duration::from_secs(5);
 /// How long renewing or releasing waits for a connection, and how often each is tried.
 const LOCK_WAIT: Duration = Duration::from_secs(1);

@@ -28,7 +28,6 @@ use crate::store::{LiveFilter, Progress, RebuildStep};
 pub(crate) struct RedisBuild {
     shards: Arc<Shards>,
     pub(crate) scan: Option<Scan>,
-    /// In the order of the shards.
     due: Vec<Due>,
     /// Whether each of them has to be leased.
     all: bool,
@@ -37,7 +36,6 @@ pub(crate) struct RedisBuild {
     failed: Vec<StoreError>,
 }
 
-/// A shard that is to be rebuilt, and what was found there.
 struct Due {
     shard: Arc<Shard>,
     view: View,

@@ -41,7 +41,6 @@ impl Pace {
 }
 
 impl ShardBuild {
-    /// *Upload*: writes the blocks, piece by piece.
     pub(super) async fn upload(
         &self,
         filter: &Filter,
