@@ -45,18 +45,15 @@ impl Shards {
 
     /// Drops a shard's copy if it lacks an id that the live filter holds.
     async fn audit_copy(self: &Arc<Self>, shard: &Shard, made: &KeyedDigest) {
-        let lacking = || {
-            let live = shard.filter.load_full()?;
-            shard.copies.to_fence(&live).filter(|copy| copy.lacks(made))
-        };
         let by_key = |joined: &Identity| made.by(&joined.digester);
-        if lacking().is_none()
-            || self.look_up_digest(shard, by_key).await.verdict != Verdict::Present
-        {
+        if self.look_up_digest(shard, by_key).await.verdict != Verdict::Present {
             return;
         }
+        let live = shard.filter.load_full();
+        let copy = live.and_then(|live| shard.copies.to_fence(&live));
         // The id may have been inserted meanwhile.
-        if let Some(copy) = lacking()
+        if let Some(copy) = copy
+            && copy.lacks(made)
             && shard.catch_up(&copy).await
             && copy.lacks(made)
         {

@@ -56,9 +56,7 @@ impl KnownShard {
             ),
         })
     }
-}
 
-impl KnownShard {
     /// Joins the metadata, telling what is known of an incarnation, and which one holds this process's inserts.
     async fn join(
         &self,
@@ -143,9 +141,7 @@ impl KnownShard {
         let send = |command: Cmd| ask(transport, JOIN.name(), command, HANDSHAKE);
         JOIN.run(major, &keys, &args, send).await
     }
-}
 
-impl KnownShard {
     /// Joins the metadata on a new session.
     pub(super) async fn join_anew(
         &self,

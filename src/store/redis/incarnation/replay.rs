@@ -7,11 +7,7 @@
 //! transactions of all its inserts are over. Then the live filter stops answering, and the next one goes live only if its rebuild
 //! began after the last of those transactions (`give_up_replay.lua`).
 //!
-//! Not covered, so that the id may be refused from its commit until it is replayed or the filter rebuilt:
-//!
-//! - a process whose transaction goes on while the process finds the incarnation only after the grace;
-//! - a process that is cut off in the midst of its replay for longer than the grace;
-//! - a process that ends between the commit and the replay.
+//! Not covered: a process with an open transaction that is cut off for longer than the grace, or ends between commit and replay.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -7,10 +7,11 @@ use ::redis::cmd;
 use futures_util::future::join_all;
 
 use super::build::ShardBuild;
-use super::lease::{CALL, LIFE, Lease, held_by};
+use super::lease::{CALL, LIFE, Lease};
 use super::{Due, RedisBuild};
 use crate::error::StoreError;
 use crate::filter::{Generation, Header, Sizing, State};
+use crate::id::Digest;
 use crate::random;
 use crate::store::link::process::Memory;
 use crate::store::link::reply::{Reply, odd};
@@ -168,12 +169,12 @@ impl Due {
             capacity: one.share,
             rate: one.rate as f32,
         };
-        let lease = Lease {
-            shard: Arc::clone(&self.shard),
-            nonce: held_by(nonce, &connection.node),
-            build: header.nonce,
+        let nonce = Digest::from_bytes(nonce);
+        let nonce = match connection.on.transport(Purpose::Checks).local() {
+            Some(address) => format!("{nonce}@{address}"),
+            None => nonce.to_string(),
         };
-        Ok((lease, header))
+        Ok((Lease { shard: Arc::clone(&self.shard), nonce, build: header.nonce }, header))
     }
 
     fn leased(

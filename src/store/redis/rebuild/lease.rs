@@ -5,11 +5,9 @@ use std::time::Duration;
 
 use tokio::time::sleep;
 
-use crate::id::Digest;
 use crate::store::BoxFuture;
 use crate::store::link::script::Script;
 use crate::store::link::session::Purpose;
-use crate::store::redis::connection::RedisNode;
 use crate::store::redis::shard::Shard;
 
 static RENEW: Script = Script::new("renew.lua", include_str!("renew.lua"));
@@ -21,21 +19,13 @@ pub(super) const CALL: Duration = Duration::from_secs(5);
 const LOCK_WAIT: Duration = Duration::from_secs(1);
 const LOCK_ATTEMPTS: u32 = 2;
 
-/// Returns what the lock holds: a nonce, and the near end of the connection for checks, by which people find the process in `CLIENT
-/// LIST`.
-pub(super) fn held_by(nonce: [u8; 16], node: &RedisNode) -> String {
-    let nonce = Digest::from_bytes(nonce);
-    match node.link.current().and_then(|checks| checks.transport(Purpose::Checks).local()) {
-        Some(address) => format!("{nonce}@{address}"),
-        None => nonce.to_string(),
-    }
-}
-
 /// The rebuild lease. One that is not given back lapses, and the next insert or poll frees what was built under it. To give back
 /// what another process holds changes nothing.
 #[derive(Clone)]
 pub(super) struct Lease {
     pub(super) shard: Arc<Shard>,
+    /// What the lock holds: a nonce, and the near end of the connection for checks, by which people find the process in `CLIENT
+    /// LIST`.
     pub(super) nonce: String,
     /// The nonce of the filter that is built under it.
     pub(super) build: u64,
