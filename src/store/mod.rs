@@ -281,11 +281,13 @@ impl Build {
     /// Takes ids of the source out of there. Lets other tasks run, and waits while it is behind. The wait may be given up: the
     /// ids are taken by then, or are still there.
     pub(crate) async fn write(&mut self, ids: &mut Vec<Id>) -> Result<(), StoreError> {
-        match self {
-            Self::Memory(build) => build.scan.write(ids).await,
+        let scan = match self {
+            Self::Memory(build) => &mut build.scan,
             #[cfg(feature = "redis")]
-            Self::Redis(build) => build.scan.write(ids).await,
-        }
+            Self::Redis(build) => &mut build.scan,
+        };
+        scan.as_mut().ok_or_else(scan::lost)?.write(ids).await;
+        Ok(())
     }
 
     /// *Upload* to *swap*: puts what was scanned live.

@@ -76,7 +76,7 @@ impl Rebuild {
 
     /// *Scan*: the source gives these ids.
     async fn scan(&mut self, ids: &[Id]) {
-        self.0.scan.write(&mut ids.to_vec()).await.unwrap();
+        self.0.scan.as_mut().unwrap().write(&mut ids.to_vec()).await;
     }
 
     /// *Verify* and *swap*.

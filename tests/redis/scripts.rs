@@ -31,8 +31,8 @@ fn each_rule_of_distrust_leaves_the_filter_in_use() {
     };
     let distrust = |generation: u64, unless: &str, digest: u8| {
         let mut command = redis::cmd("EVAL");
-        command.arg(DISTRUST).arg(2).arg(BITS).arg(META).arg(&generation.to_be_bytes()).arg(16);
-        command.arg(&[DISPROVED]).arg(11).arg(unless).arg(&[digest; 16]);
+        command.arg(DISTRUST).arg(2).arg(BITS).arg(META).arg(&generation.to_be_bytes());
+        command.arg(&[DISPROVED]).arg(unless).arg(&[digest; 16]);
         command.arg(&[LIVE]).arg(&[DISPROVED_TWICE]);
         let mut done: Vec<Value> = command.query(&mut redis.connection()).unwrap();
         let other = (done.len() > 1).then(|| done.pop()).flatten();
@@ -68,7 +68,7 @@ fn a_filter_that_lacks_an_insert_or_a_block_takes_no_place() {
         redis::cmd("SET").arg(NEXT).arg(&next).exec(&mut connection).unwrap();
         let mut command = redis::cmd("EVAL");
         command.arg(SWAP).arg(3).arg(NEXT).arg(BITS).arg(META).arg(&next[..64]).arg(&next[..64]);
-        command.arg(next.len()).arg("").arg(1).arg(8).arg(&[DISPROVED]);
+        command.arg(next.len()).arg(1).arg(8).arg(&[DISPROVED]);
         let answer: String = command.query(&mut connection).unwrap();
         (answer, redis.run::<Vec<u8>>(&["GET", BITS]) == b"before")
     };

@@ -22,7 +22,7 @@ pub(crate) struct MemoryBuild {
     pub(crate) previous: Option<u64>,
     /// From when on inserts go to the filter, too.
     leased: Instant,
-    pub(crate) scan: Scan,
+    pub(crate) scan: Option<Scan>,
     sizing: Sizing,
     /// The filter that is built.
     filter: Option<Arc<Filter>>,
@@ -40,7 +40,7 @@ impl MemoryBuild {
             token,
             previous: store.live().ok().map(|live| live.items),
             leased: Instant::now(),
-            scan: Scan::default(),
+            scan: None,
             sizing: Sizing::DEFAULT,
             filter: None,
         })
@@ -50,12 +50,13 @@ impl MemoryBuild {
     pub(crate) async fn lease(&mut self, sizing: Sizing) -> Result<u64, StoreError> {
         let seed = u32::from_be_bytes(random::bytes().map_err(StoreError::no_random)?);
         let geometry = sizing.geometry(seed);
-        let room = self.scan.begin(&self.store.digester, sizing, |_| Some(geometry)).await?;
+        let scan = Scan::begin(&self.store.digester, std::iter::once(Some(geometry))).await?;
         self.sizing = sizing;
-        self.filter = self.scan.filters().next();
+        self.filter = scan.filters().next();
+        self.scan = Some(scan);
         self.store.books.lock().building = self.filter.clone();
         self.leased = Instant::now();
-        Ok(room)
+        Ok(sizing.capacity)
     }
 
     /// *Recent*: takes in what was inserted before, and returns how many ids that were. Where some may have been dropped whose
@@ -90,7 +91,8 @@ impl MemoryBuild {
 
     /// Takes the one further step: *swap*. There is nothing to upload and to verify.
     pub(crate) async fn put_live(&mut self, at: &Progress) -> Result<LiveFilter, StoreError> {
-        let given = self.scan.end().await?.pop().ok_or_else(lost)?;
+        let scan = self.scan.take().ok_or_else(lost)?;
+        let given = scan.end().await?.pop().ok_or_else(lost)?;
         at.enter(RebuildStep::Swap);
         self.swap(given)
     }

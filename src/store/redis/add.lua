@@ -4,16 +4,14 @@
 -- KEYS[1] meta   KEYS[2] recent   KEYS[3] bits   KEYS[4] next   KEYS[5] lock
 -- KEYS[6], KEYS[7] strings that are there only while this runs   KEYS[8..] the ids' null keys
 -- ARGV[1]  the incarnation that the caller has joined
--- ARGV[2]  how far back the record reaches at least, ms   ARGV[3] how many ids it holds at most, and one
+-- ARGV[2]  how far back the record has to reach, ms   ARGV[3] one more than the ids that it may hold
 -- ARGV[4]  the digests, 16 bytes each
--- ARGV[5]  the live key's first 64 bytes as the caller knows them, '' if there are none
--- ARGV[6]  the live key's length as the caller knows it
--- ARGV[7]  bits to set in the live filter, block by block: the block's offset, u32 big-endian, and a mask of
---          64 bytes; '' if it is no filter
+-- ARGV[5]  the live key's first 64 bytes as the caller knows them   ARGV[6] its length
+-- ARGV[7]  bits to set in it, block by block: the offset, u32 big-endian, and a mask of 64 bytes; '' if it is no filter
 -- ARGV[8]  to ARGV[10]: the same for the filter being built
 -- ARGV[11] how long scans wait for the next call of this replay, ms; '' if this is no replay
--- Returns {'OK', the last of their numbers, 1 if the live filter lacked any of them}; {'OTHER'} where this is another incarnation; or {'STALE', the fields of
--- view.lua} when a filter is another than the caller computed bits for. Then nothing was inserted.
+-- Returns {'OK', the last of their numbers, 1 if the live filter lacked any of them}. Where nothing was inserted: {'OTHER'} in
+-- another incarnation, {'STALE', the fields of view.lua} where a filter is another than the caller knows.
 local meta = redis.call('HMGET', KEYS[1], 'inc', 'last', 'reach', 'hold', 'heir')
 if meta[1] ~= ARGV[1] then return {'OTHER'} end
 local before = tonumber(meta[2] or '0')
@@ -29,7 +27,6 @@ local function look(key)
   return kind, redis.call('GETRANGE', key, 0, 63), redis.call('STRLEN', key)
 end
 
--- A filter holds the number of the last insert, its stamp, behind its header.
 local LIVE, BUILDING = 0x55, 0x33
 local function is_whole(head, len, state)
   if #head < 64 or string.sub(head, 1, 11) ~= 'BLMGUARD\0\2\1' or string.byte(head, 12) ~= state then
@@ -59,7 +56,7 @@ if next_kind ~= 'none' then
     next_kind, next_head, next_len = 'none', '', 0
   end
 end
--- The length counts, too: a filter that the caller saw cut short, and that is whole again, needs the bits.
+-- The length counts, too: a filter that the caller saw cut short may be whole again.
 local building = is_whole(next_head, next_len, BUILDING)
 if head ~= ARGV[5] or len ~= tonumber(ARGV[6])
   or building and (next_head ~= ARGV[8] or next_len ~= tonumber(ARGV[9])) then
@@ -70,8 +67,7 @@ redis.call('DEL', unpack(KEYS, 8))
 if ARGV[11] ~= '' and now + ARGV[11] > tonumber(meta[4] or '0') then
   redis.call('HSET', KEYS[1], 'hold', number(now + ARGV[11]))
 end
--- The greatest score must be the last number. Where it is not, the record is lost, an older copy of itself, or the
--- metadata are: what was inserted up to here may be missing in it.
+-- Where the greatest score is not the last number, record or metadata are lost or older copies: inserts up to here may be missing.
 local last = before
 local top = redis.call('ZREVRANGE', KEYS[2], 0, 0, 'WITHSCORES')
 if tonumber(top[2] or '0') ~= last then
@@ -87,8 +83,7 @@ for i = 1, #ARGV[4], 16 do
 end
 redis.call('ZADD', KEYS[2], unpack(entries))
 redis.call('HSET', KEYS[1], 'last', number(last))
--- What is old goes, or what is too much; the floor says up to which number, and is one of them itself.
--- What the caller needs counts before its next poll (incarnation/join.lua).
+-- Entries go that are old or too many; the floor, an entry itself, says up to which number.
 local reach, heir, asked = tonumber(meta[3] or '0'), tonumber(meta[5] or '0'), tonumber(ARGV[2])
 if asked > reach then redis.call('HSET', KEYS[1], 'reach', ARGV[2]) end
 if heir > 0 and asked > heir then redis.call('HSET', KEYS[1], 'heir', ARGV[2]) end
@@ -104,7 +99,7 @@ if drop > 1 then
   redis.call('ZADD', KEYS[2], number(math.max(floor, tonumber(youngest[2]))), 'floor')
 end
 
--- All blocks are put together for one BITOP: word by word, Lua would take longer than all else here.
+-- All blocks in one BITOP: word by word, Lua would take longer than all else here.
 local function add_to(key, blocks)
   local offsets, bits, masks = {}, {}, {}
   for i = 1, #blocks, 68 do
@@ -128,12 +123,11 @@ local lacked = false
 if ARGV[7] ~= '' then
   lacked = add_to(KEYS[3], ARGV[7])
 elseif #head == 64 and string.byte(head, 12) == LIVE then
-  -- Where the caller finds no filter to add to, others may: those that read the header before it was damaged, or
-  -- that know another secret key. So it must not answer for this add. Every check reads the state.
+  -- The caller finds no filter here, but others may: with another secret key, or a header read before it was damaged. So it
+  -- must not answer for this add.
   redis.call('SETRANGE', KEYS[3], 11, '\0')
 end
--- A building filter that was away, or that lacks this add, has another stamp than the last number from now on, and
--- goes live no more.
+-- A building filter that lacks this add keeps a lower stamp, and goes live no more.
 if building and ARGV[10] ~= '' and redis.call('GETRANGE', KEYS[4], 64, 71) == stamp(before) then
   add_to(KEYS[4], ARGV[10])
 end

@@ -17,10 +17,8 @@ use crate::store::link::session::Purpose;
 static CHANGE_FLEET: Script =
     Script::despite_oom("change_fleet.lua", include_str!("change_fleet.lua"));
 
-/// How long one call may take.
 const DEADLINE: Duration = Duration::from_secs(1);
 
-/// Whether a change is made, or it is only said whether it could be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Change {
     Judge,

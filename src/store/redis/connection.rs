@@ -17,33 +17,24 @@ use crate::store::link::session::Purpose;
 use crate::store::link::supervised::LinkTrouble;
 use crate::verdict::Doubt;
 
-/// What a check asks for.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Asked {
     /// Made with the session's secret key.
     pub(crate) digest: Digest,
-    /// Whether a fence may answer.
     pub(crate) by_copy: bool,
 }
 
-/// The Redis that shards are on.
 pub(crate) type RedisNode = Node<Identities, Asked>;
-/// A node's session, which all shards of the node share.
+
 pub(crate) struct NodeSession {
-    /// The node it leads to. A shard may be on another one by now.
+    /// A shard may have moved to another node since.
     pub(crate) node: Arc<RedisNode>,
     pub(crate) on: Arc<JoinedAll>,
 }
 
-impl NodeSession {
-    pub(crate) fn new(node: Arc<RedisNode>, on: Arc<JoinedAll>) -> Arc<Self> {
-        Arc::new(Self { node, on })
-    }
-}
-
 /// A connection of a session that has joined a shard's metadata.
 pub(crate) struct Connection {
-    /// A batch has one for all its shards: threads would wait for each other at a count that all of them change.
+    /// One for all shards of a batch: threads would wait for each other at a count that all of them change.
     shared: Arc<NodeSession>,
     purpose: Purpose,
     shard: usize,
@@ -59,7 +50,6 @@ impl Deref for Connection {
 }
 
 impl Connection {
-    /// Returns the connection for a purpose, for the shard of this number.
     pub(crate) fn of(
         shared: Arc<NodeSession>,
         purpose: Purpose,
@@ -73,7 +63,7 @@ impl Connection {
         self.on.identity.is_joined(self.shard, &self.identity)
     }
 
-    /// Gives up what was learnt of the shard, and of no other.
+    /// Has this shard, and no other, joined anew.
     pub(crate) fn leave(&self) {
         if self.is_joined() {
             let reason = "the shard's metadata or its data are not those the connection met";
@@ -82,7 +72,6 @@ impl Connection {
         }
     }
 
-    /// Sends one command and returns its reply.
     pub(crate) async fn ask(
         &self,
         step: &'static str,
@@ -93,7 +82,6 @@ impl Connection {
         Ok(Reply::new(step, reply.unwrap_or(Value::Nil)))
     }
 
-    /// Sends commands for several callers, and returns a reply to each.
     pub(crate) async fn send(
         &self,
         callers: usize,

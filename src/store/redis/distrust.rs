@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use super::shard::Shard;
 use crate::error::StoreError;
-use crate::filter::format::{GENERATION_OFFSET, STATE_OFFSET};
 use crate::filter::{Generation, State};
 use crate::id::{Digest, Id};
 use crate::store::Distrusted;
@@ -14,46 +13,27 @@ use crate::store::link::session::Purpose;
 
 static DISTRUST: Script = Script::new("distrust.lua", include_str!("distrust.lua"));
 
-/// How long it may take.
 const DEADLINE: Duration = Duration::from_millis(250);
 
-/// No state: no check takes a filter with it for live.
+/// No state: no check takes such a filter for live.
 const SPOILT: u8 = 0;
 
 impl Shard {
-    /// Puts the live filter out of use for every process, if it is still of this generation and lacks this id, which exists. One
-    /// that took the place of a disproved one has to lack a second id.
+    /// Puts the live filter out of use for every process, if it is still of this generation: it lacks this id, which exists, or
+    /// without an id its data are damaged, whatever its source gives. A filter that took the place of a disproved one has to lack a
+    /// second id.
     pub(crate) async fn distrust(
         &self,
-        id: &Id,
-        generation: Generation,
-    ) -> Result<Distrusted, StoreError> {
-        self.put_out_of_use(generation, State::Disproved.as_byte(), Some(id)).await
-    }
-
-    /// Puts the live filter out of use for every process, if it is still of this generation: its data are
-    /// damaged, whatever its source gives.
-    pub(crate) async fn spoil(&self, generation: Generation) -> Result<(), StoreError> {
-        self.put_out_of_use(generation, SPOILT, None).await.map(drop)
-    }
-
-    async fn put_out_of_use(
-        &self,
-        generation: Generation,
-        state: u8,
         lacks: Option<&Id>,
+        generation: Generation,
     ) -> Result<Distrusted, StoreError> {
         let connection = self.connected(Purpose::Inserts, DEADLINE).await?;
         let keys = [self.known.keys.bits.as_str(), self.known.keys.meta.as_str()];
-        let (generation_offset, state_offset) =
-            (GENERATION_OFFSET.to_string(), STATE_OFFSET.to_string());
         let digest = lacks.map(|id| connection.identity.digester.digest(id));
         let unless_rebuilt = digest.map_or(String::new(), |_| generation.get().to_string());
-        let args: [&[u8]; 8] = [
+        let args: [&[u8]; 6] = [
             &generation.get().to_be_bytes(),
-            generation_offset.as_bytes(),
-            &[state],
-            state_offset.as_bytes(),
+            &[lacks.map_or(SPOILT, |_| State::Disproved.as_byte())],
             unless_rebuilt.as_bytes(),
             digest.as_ref().map_or(&[], |digest| digest.as_bytes().as_slice()),
             &[State::Live.as_byte()],

@@ -13,8 +13,8 @@ pub(crate) const HOLDS: Duration = Duration::from_secs(3);
 /// A clock that is slewed may gain a twelfth (`maxslewrate` of chrony), and nobody notices: an eighth more is needed.
 const SLEWED: u32 = 8;
 
-/// Returns how much of a record a rebuild needs that reaches back for so long: half of that is longer than a transaction and its
-/// insert.
+/// Returns how much a rebuild needs of a record that reaches back so long: half of it, longer than a transaction and its insert, and
+/// some more.
 pub(crate) fn needed_of_record(reach: Duration) -> Duration {
     reach / 2 + reach / 2 / SLEWED + CLOCKS_PART * 2
 }
@@ -22,47 +22,37 @@ pub(crate) fn needed_of_record(reach: Duration) -> Duration {
 /// What the metadata said when a connection last read them.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Fleet {
-    /// Nothing once the filter has settled.
-    pub(crate) settling: Option<Settling>,
-    /// What the record of recent inserts held.
+    /// A rebuild that begins later ends settling, by Redis's clock, ms; none once the filter has settled. While it settles, a
+    /// process may still run that does not insert into it.
+    pub(crate) settles_ms: Option<i64>,
     pub(crate) record: Option<Record>,
-    /// When that was, by Redis's clock, ms.
+    /// What Redis's clock showed at `told`, ms.
     pub(crate) told_ms: i64,
+    pub(crate) told: Instant,
+    /// When it was last seen to be so.
     pub(crate) read: Instant,
 }
 
-/// A filter that settles: a process may still run that does not insert into it.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Settling {
-    /// From when on a rebuild has to begin for its filter to be believed, by Redis's clock, ms.
-    pub(crate) until_ms: i64,
-    /// The same by this machine's.
-    until: Instant,
-}
-
-impl Settling {
-    /// Returns for how long from now; zero once a rebuild may begin.
-    pub(crate) fn rest(&self) -> Duration {
-        self.until.saturating_duration_since(Instant::now())
-    }
-}
-
 impl Fleet {
-    /// Reads the reply of a join. `until_ms` is 0 once the filter has settled, `now_ms` what Redis's clock showed.
-    /// It was asked for at `read`.
-    pub(crate) fn read(until_ms: i64, now_ms: i64, read: Instant) -> Self {
-        let rest = Duration::from_millis(u64::try_from(until_ms - now_ms).unwrap_or(0));
-        let settling = (until_ms > 0).then(|| Settling { until_ms, until: read + rest });
-        Self { settling, record: None, told_ms: now_ms, read }
+    /// Reads the reply to a join that was sent at `sent`. `until_ms` is 0 once the filter has settled, `now_ms` Redis's clock.
+    pub(crate) fn read(until_ms: i64, now_ms: i64, sent: Instant) -> Self {
+        let settles_ms = Some(until_ms).filter(|until| *until > 0);
+        Self { settles_ms, record: None, told_ms: now_ms, told: sent, read: sent }
     }
 
-    /// Metadata that nobody has changed.
+    /// Returns for how long the filter still settles, zero once a rebuild may begin; none once it has settled.
+    pub(crate) fn settles_for(&self) -> Option<Duration> {
+        let left = |until_ms: i64| u64::try_from(until_ms - self.told_ms).unwrap_or(0);
+        let left = self.settles_ms.map(|until_ms| Duration::from_millis(left(until_ms)));
+        left.map(|left| left.saturating_sub(self.told.elapsed()))
+    }
+
     #[cfg(test)]
     pub(crate) fn fixed() -> Self {
         Self::read(0, 0, Instant::now())
     }
 
-    /// Whether it was read so lately that the mode of that moment may still be acted on.
+    /// Whether it was read lately enough to act on.
     pub(crate) fn holds(&self) -> bool {
         self.read.elapsed() <= HOLDS
     }
@@ -83,10 +73,9 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn the_rest_of_settling_goes_by_this_machines_clock() {
         let fleet = Fleet::read(7_000, 5_000, Instant::now());
-        let settling = fleet.settling.unwrap();
-        assert_eq!(settling.rest(), Duration::from_secs(2));
+        assert_eq!(fleet.settles_for(), Some(Duration::from_secs(2)));
         tokio::time::advance(Duration::from_secs(3)).await;
-        assert_eq!(settling.rest(), Duration::ZERO);
-        assert!(Fleet::read(0, 5_000, Instant::now()).settling.is_none());
+        assert_eq!(fleet.settles_for(), Some(Duration::ZERO));
+        assert_eq!(Fleet::read(0, 5_000, Instant::now()).settles_for(), None);
     }
 }

@@ -1,21 +1,21 @@
-//! The names of the keys of a shard. All share one hash slot; ids never appear in one.
+//! The names of a shard's keys, and the letters that stand for modes in the metadata and for scopes in nulls. All keys share one
+//! hash slot; ids never appear in one.
 
 use crate::id::Digest;
+use crate::mode::Mode;
+use crate::nulls::scope::Scope;
 
 /// The most shards of a filter.
 pub(crate) const MOST_SHARDS: u32 = 1_024;
 
 #[derive(Debug, Clone)]
 pub(crate) struct Keys {
-    /// The live filter.
     pub(crate) bits: String,
-    /// The filter being built.
     pub(crate) next: String,
-    /// What was inserted lately, by number.
+    /// The record of recent inserts.
     pub(crate) recent: String,
     /// The metadata. Versions before had theirs under another name.
     pub(crate) meta: String,
-    /// The rebuild lease.
     pub(crate) lock: String,
     /// Blocks and masks, while an insert sets bits.
     scratch: [String; 2],
@@ -51,9 +51,42 @@ impl Keys {
         format!("{}{digest}", self.nulls)
     }
 
-    /// Returns the parts of that key, of a digest written in hex.
+    /// Returns the parts of a null's key, of a digest written in hex.
     pub(crate) fn null_parts<'a>(&'a self, hex: &'a [u8; 32]) -> [&'a [u8]; 2] {
         [self.nulls.as_bytes(), hex]
+    }
+}
+
+impl Mode {
+    pub(crate) const fn letter(self) -> char {
+        match self {
+            Self::Enforce => 'e',
+            Self::Shadow => 's',
+            Self::Off => 'o',
+        }
+    }
+
+    pub(crate) fn from_letter(letter: &str) -> Option<Self> {
+        [Self::Enforce, Self::Shadow, Self::Off]
+            .into_iter()
+            .find(|mode| letter.chars().eq([mode.letter()]))
+    }
+}
+
+impl Scope {
+    pub(crate) const fn as_byte(self) -> u8 {
+        match self {
+            Self::Everyone => b'e',
+            Self::Anonymous => b'a',
+        }
+    }
+
+    pub(crate) const fn from_byte(byte: u8) -> Option<Self> {
+        match byte {
+            b'e' => Some(Self::Everyone),
+            b'a' => Some(Self::Anonymous),
+            _ => None,
+        }
     }
 }
 
@@ -69,5 +102,22 @@ mod tests {
         assert_eq!(null, format!("bg:{{users}}:null:{}", "ab".repeat(16)));
         assert_eq!(Keys::of_shard("users", 0, 1).bits, "bg:{users}:bits");
         assert_eq!(Keys::of_shard("users", 3, 8).bits, "bg:{users#3/8}:bits");
+    }
+
+    #[test]
+    fn a_letter_says_which_mode_and_any_other_says_none() {
+        for mode in [Mode::Enforce, Mode::Shadow, Mode::Off] {
+            assert_eq!(Mode::from_letter(&mode.letter().to_string()), Some(mode));
+        }
+        for other in ["", "E", "es", "x"] {
+            assert_eq!(Mode::from_letter(other), None);
+        }
+    }
+
+    #[test]
+    fn a_scope_survives_being_stored() {
+        let read: Vec<_> = (0..=u8::MAX).filter_map(Scope::from_byte).collect();
+        assert_eq!(read, [Scope::Anonymous, Scope::Everyone]);
+        assert!(read.iter().all(|scope| Scope::from_byte(scope.as_byte()) == Some(*scope)));
     }
 }

@@ -12,7 +12,6 @@ pub(crate) mod fleet;
 mod groups;
 mod incarnation;
 pub(crate) mod keys;
-mod letters;
 mod null;
 mod rebuild;
 mod regroup;

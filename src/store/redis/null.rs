@@ -17,10 +17,8 @@ use crate::store::{NewNull, NullClaim, Remembered};
 
 static NULL: Script = Script::new("null.lua", include_str!("null.lua"));
 
-/// How long an application's `remove` may take.
 const REMOVE: Duration = Duration::from_millis(250);
 
-/// On whose word a null rests.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Source {
     /// A handler answered 404.
@@ -35,7 +33,7 @@ impl Shard {
         let Some(live) = self.current(Purpose::Checks) else { return Remembered::Failed };
         let deadline = self.known.settings.check_deadline;
         let writing = self.write_null(&live, &id, null, Source::Response, deadline);
-        // In all: a response waits for this, also where the script has to be sent again.
+        // In all, also where the script has to be sent again: a response waits for this.
         match timeout(deadline, writing).await {
             Ok(Ok(remembered)) => remembered,
             Ok(Err(_)) | Err(_) => Remembered::Failed,
@@ -48,7 +46,7 @@ impl Shard {
         let asked_us = live.on.redis_us(Instant::now());
         let view = self.read_view(&live, REMOVE).await?;
         let Ok(header) = view.live() else {
-            // Without a filter nothing is refused, and nothing has to be.
+            // Without a filter nothing is refused.
             return Ok(Remembered::Late);
         };
         let claim = NullClaim { asked_us, generation: Some(header.generation) };

@@ -1,8 +1,7 @@
-//! Looks whether the live filter holds what the record of recent inserts does, and this process's copy what the live filter does.
+//! Audits the live filter by the record of recent inserts, and this process's copy by the live filter.
 //!
-//! A check cannot see bits that were cleared under a sound header and trailer: by a command of an operator, or
-//! by a fault of the memory. So each process takes one id a second from the record and looks it up. What is there is in each filter
-//! that goes live, unless the filter has been damaged. And it looks up one id a second that a fence has refused.
+//! A check cannot see bits that were cleared under a sound header and trailer, by hand or by a fault of the memory. So each second
+//! a process looks up one id of the record, all of which are in each live filter, and one id that a fence has refused.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,13 +19,10 @@ use crate::random;
 use crate::store::link::session::Purpose;
 use crate::verdict::{Proof, Verdict};
 
-/// How often a process looks.
 const PERIOD: Duration = Duration::from_secs(1);
-/// How long the record's answer may take. The look-up is a check, and takes a check's time.
 const DEADLINE: Duration = Duration::from_millis(500);
 
 impl Shards {
-    /// Looks again and again into any shard, for as long as it is polled.
     pub(crate) async fn look_into_samples(self: Arc<Self>) {
         loop {
             sleep(PERIOD).await;
@@ -36,7 +32,7 @@ impl Shards {
             }
             if let Some(header) = shard.filter.load_full()
                 && let Ok(true) = self.lacks_sample(shard, &header).await
-                && shard.spoil(header.generation).await.is_ok()
+                && shard.distrust(None, header.generation).await.is_ok()
             {
                 tracing::error!(
                     filter = &*self.name,
@@ -49,18 +45,15 @@ impl Shards {
 
     /// Drops a shard's copy if it lacks an id that the live filter holds.
     async fn audit_copy(self: &Arc<Self>, shard: &Shard, made: &KeyedDigest) {
-        let lacking = || {
-            let live = shard.filter.load_full()?;
-            shard.copies.to_fence(&live).filter(|copy| copy.lacks(made))
-        };
         let by_key = |joined: &Identity| made.by(&joined.digester);
-        if lacking().is_none()
-            || self.look_up_digest(shard, by_key).await.verdict != Verdict::Present
-        {
+        if self.look_up_digest(shard, by_key).await.verdict != Verdict::Present {
             return;
         }
-        // It may have been inserted meanwhile.
-        if let Some(copy) = lacking()
+        let live = shard.filter.load_full();
+        let copy = live.and_then(|live| shard.copies.to_fence(&live));
+        // The id may have been inserted meanwhile.
+        if let Some(copy) = copy
+            && copy.lacks(made)
             && shard.catch_up(&copy).await
             && copy.lacks(made)
         {
@@ -74,10 +67,10 @@ impl Shards {
         }
     }
 
-    /// The same for an id that was found although it was refused.
+    /// Audits the copy by an id that was found although it was refused.
     pub(crate) async fn audit_copy_of(self: &Arc<Self>, id: &Id) {
         if let (Some(made), None) = self.copied(id) {
-            self.audit_copy(self.of(id), &made).await;
+            self.audit_copy(self.shard_of(id), &made).await;
         }
     }
 
@@ -94,7 +87,7 @@ impl Shards {
         read.arg(&shard.known.keys.recent).arg(rank).arg(rank);
         let found = bulk.ask("ZREVRANGE", read, DEADLINE).await?;
         let Some(member) = found.array()?.pop() else { return Ok(false) };
-        // The floor is one of them.
+        // The floor is a member, too.
         let Ok(digest) = <[u8; Digest::LEN]>::try_from(member.bytes()?) else { return Ok(false) };
         let digest = Digest::from_bytes(digest);
         let found = self.look_up_digest(shard, |_| Some(digest)).await;

@@ -1,4 +1,4 @@
-//! Tells that processes of one filter have other settings, with the values and once a process.
+//! Logs once that processes of one filter have other settings.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -7,7 +7,6 @@ use std::time::Duration;
 use crate::filter::Header;
 use crate::settings::{INSERT, Settings};
 
-/// Compares this process's settings with what Redis shows of others'.
 pub(crate) struct SettingsMismatchLog {
     settings: Arc<Settings>,
     sizing_told: AtomicBool,
@@ -20,7 +19,6 @@ impl SettingsMismatchLog {
         Self { settings, sizing_told: AtomicBool::default(), times_told: AtomicBool::default() }
     }
 
-    /// Compares them with what a live filter was built for.
     pub(crate) fn compare_sizing(&self, live: &Header) {
         let rate = self.settings.sizing.rate as f32;
         let capacity = self.settings.sizing.share;
@@ -44,7 +42,7 @@ impl SettingsMismatchLog {
         );
     }
 
-    /// Compares them with how far back the record reaches that any process has asked for; zero if none has.
+    /// Compares this process's times with how far back the record reaches; zero where no process has said.
     pub(crate) fn compare_times(&self, longest: Duration) {
         let is_same = longest.as_millis() == self.settings.record_life().as_millis();
         if longest.is_zero() || is_same || self.times_told.swap(true, Ordering::Relaxed) {

@@ -1,4 +1,4 @@
-//! A shard: a filter on one Redis, and which one this process believes in. A filter that is not cut into shards is one.
+//! A shard: a filter on one Redis, and whether this process believes it. A filter that is not cut into shards is one shard.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use super::copy::Copies;
 use super::fleet::HOLDS;
 use super::incarnation::known_shard::KnownShard;
 use super::keys::Keys;
-use super::view::View;
+use super::view::{Metadata, View};
 use crate::error::StoreError;
 use crate::filter::{Header, newer};
 use crate::refusal::Refusal;
@@ -29,38 +29,25 @@ pub(super) static VIEW: Script = Script::new("view.lua", include_str!("view.lua"
 /// Within what time each process polls each of many shards (`join_all.rs`).
 const ALL_POLL: Duration = Duration::from_secs(20);
 
-/// How long a survey may take.
 const SURVEY: Duration = Duration::from_secs(1);
-
-/// What the metadata say of rebuilds.
-pub(crate) struct Rebuilds {
-    /// When one was asked for last, µs.
-    pub(crate) asked_us: i64,
-    /// The last token.
-    pub(crate) token: i64,
-    /// Whether one is under way.
-    pub(crate) is_leased: bool,
-}
 
 /// A shard of the guard's own filter: its keys, its node, and what this process knows of them.
 pub(crate) struct Shard {
     pub(crate) number: usize,
-    /// How many the filter has.
     pub(crate) of: usize,
     pub(crate) known: Arc<KnownShard>,
-    /// What [`node`](Self::node) returns.
     pub(super) at: ArcSwap<RedisNode>,
-    /// The live header that checks compute with. Absent until one was seen.
+    /// The live header by which checks compute positions, once one was seen.
     pub(crate) filter: ArcSwapOption<Header>,
-    /// Both headers, as adds know them.
+    /// Both headers as inserts last saw them.
     pub(crate) view: ArcSwapOption<View>,
-    /// This process's copy of the filter's bits.
     pub(crate) copies: Copies,
     /// Why the last look at the live filter found none to trust.
     doubt: Mutex<Doubt>,
-    /// Whether a filter was ever seen live.
     was_live: AtomicBool,
-    /// What was last said of a live filter: to work out its rate of false positives takes up to 60 µs, of each of many shards.
+    /// The last survey, unless it failed.
+    surveyed: Mutex<Option<Survey>>,
+    /// The figures of the live filter: its rate of false positives takes up to 60 µs to compute, for each of many shards.
     said: Mutex<Option<(Header, LiveFilter)>>,
 }
 
@@ -80,6 +67,7 @@ impl Shard {
             copies: Copies::new(known.settings.copy_limit),
             doubt: Mutex::new(Doubt::Disconnected),
             was_live: AtomicBool::new(false),
+            surveyed: Mutex::default(),
             said: Mutex::default(),
             known,
         }
@@ -91,19 +79,17 @@ impl Shard {
 
     pub(crate) fn move_to(&self, node: Arc<RedisNode>) {
         self.at.store(node);
-        // It may have been joined there before.
+        // The shard may have been joined there before.
         self.known.joins.notify_waiters();
     }
 
-    /// Returns a connection, if there is one that has joined this shard's metadata.
     pub(crate) fn current(&self, purpose: Purpose) -> Option<Connection> {
         let node = self.node();
         let on = node.link.current()?;
-        Connection::of(NodeSession::new(node, on), purpose, self.number).ok()
+        Connection::of(Arc::new(NodeSession { node, on }), purpose, self.number).ok()
     }
 
-    /// Waits, up to a deadline, for a connection that has joined this shard's metadata, on whichever node the shard is.
-    /// Fails with [`StoreError::NoAnswer`] with what the last attempt met.
+    /// Waits, up to a deadline, for a connection that has joined this shard's metadata. Fails with what the last attempt met.
     pub(crate) async fn connected(
         &self,
         purpose: Purpose,
@@ -111,26 +97,27 @@ impl Shard {
     ) -> Result<Connection, StoreError> {
         let end = Instant::now() + deadline;
         loop {
-            // Listening comes first.
+            // First, so that no join is missed.
             let mut joins = pin!(self.known.joins.notified());
             let node = self.node();
             let on = tokio::select! {
                 biased;
                 on = node.link.connected(purpose, end - Instant::now()) => on?,
-                // It may be on another node by now.
+                // The shard may have moved to another node.
                 () = &mut joins => continue,
             };
-            let trouble = match Connection::of(NodeSession::new(node, on), purpose, self.number) {
-                Ok(connection) => return Ok(connection),
-                Err(trouble) => trouble,
-            };
+            let trouble =
+                match Connection::of(Arc::new(NodeSession { node, on }), purpose, self.number) {
+                    Ok(connection) => return Ok(connection),
+                    Err(trouble) => trouble,
+                };
             if self.of == 1 || timeout_at(end, joins).await.is_err() {
                 return Err(trouble.into());
             }
         }
     }
 
-    /// Gives up what a connection has learnt: of this shard, where it has learnt of others, too.
+    /// Has this shard joined anew: on the connection's session, where other shards share it, else on a new one.
     pub(crate) fn withdraw(&self, connection: &Connection) {
         if self.of > 1 {
             connection.leave();
@@ -140,7 +127,7 @@ impl Shard {
         }
     }
 
-    /// Whether a connection's session is still in use, and this shard still joined on it, on the node that it is on now.
+    /// Whether a connection's session is in use, and this shard joined on it and still on its node.
     pub(crate) fn is_on(&self, connection: &Connection) -> bool {
         connection.node.link.uses(&connection.on)
             && Arc::ptr_eq(&self.node(), &connection.node)
@@ -161,38 +148,30 @@ impl Shard {
         connection: &Connection,
         deadline: Duration,
     ) -> Result<View, StoreError> {
-        self.read_view_and_fleet(connection, deadline, &[]).await.map(|(view, ..)| view)
+        self.read_metadata(connection, deadline, &[]).await.map(|(view, _)| view)
     }
 
-    /// Reads that, how the fleet stands, and what rebuilds have been. The arguments are the script's.
-    pub(crate) async fn read_view_and_fleet(
+    /// Reads both headers and the metadata; `args` are those of the script.
+    pub(crate) async fn read_metadata(
         &self,
         connection: &Connection,
         deadline: Duration,
         args: &[&[u8]],
-    ) -> Result<(View, FleetView, Rebuilds), StoreError> {
+    ) -> Result<(View, Metadata), StoreError> {
         let Keys { bits, next, meta, lock, .. } = &self.known.keys;
         let keys = [bits, next, meta, lock].map(String::as_str);
         let reply = connection.script(&VIEW, &keys, args, deadline).await?;
         let [view @ .., incarnation, number, reach, asked, token, leased] = reply.fields::<14>()?;
-        let view = View::read(view)?;
-        let rebuilds = Rebuilds {
+        let metadata = Metadata {
+            incarnation: incarnation.bytes()?,
+            mode_number: number.int()?,
+            // The record reaches back for twice the longest transaction, and farther.
+            longest: Duration::from_millis(reach.count()? / 2),
             asked_us: asked.int()?,
             token: token.int()?,
             is_leased: leased.count()? > 0,
         };
-        // The record reaches back for twice the longest transaction, and farther.
-        let longest = Duration::from_millis(reach.count()? / 2);
-        let polled = if self.of > 1 { ALL_POLL } else { HOLDS };
-        let fleet = FleetView {
-            metadata: vec![SeenMetadata {
-                incarnation: incarnation.bytes()?,
-                mode_number: number.int()?,
-                now_us: view.now_us,
-            }],
-            longest_transaction: longest.max(self.known.settings.longest_transaction).max(polled),
-        };
-        Ok((view, fleet, rebuilds))
+        Ok((View::read(view)?, metadata))
     }
 
     /// Fails if a key holds a filter that only a newer version of this crate can change.
@@ -204,17 +183,33 @@ impl Shard {
         Err(StoreError::unfit(&self.known.keys.bits, &reason))
     }
 
-    /// Asks how the fleet stands, before a change. What processes ask for from now on counts when it is made.
+    /// Asks how the fleet stands, before a change. The longest transaction that processes state from now on counts for it.
     pub(crate) async fn view_fleet(&self) -> Result<FleetView, StoreError> {
         let connection = self.connected(Purpose::Rebuilds, SURVEY).await?;
-        self.read_view_and_fleet(&connection, SURVEY, &[b"1"]).await.map(|(_, fleet, _)| fleet)
+        let (view, metadata) = self.read_metadata(&connection, SURVEY, &[b"1"]).await?;
+        let Metadata { incarnation, mode_number, longest, .. } = metadata;
+        let polled = if self.of > 1 { ALL_POLL } else { HOLDS };
+        Ok(FleetView {
+            metadata: vec![SeenMetadata { incarnation, mode_number, now_us: view.now_us }],
+            longest_transaction: longest.max(self.known.settings.longest_transaction).max(polled),
+        })
     }
 
-    /// Asks how the filter stands, and lets checks know what was found.
+    pub(crate) fn last_survey(&self) -> Option<Survey> {
+        *self.surveyed.lock()
+    }
+
     pub(crate) async fn survey(&self) -> Result<Survey, StoreError> {
-        let connection = self.connected(Purpose::Rebuilds, SURVEY).await?;
-        let (view, _, Rebuilds { asked_us, .. }) =
-            self.read_view_and_fleet(&connection, SURVEY, &[]).await?;
+        self.look(SURVEY).await.map(|(survey, ..)| survey)
+    }
+
+    pub(crate) async fn look(
+        &self,
+        deadline: Duration,
+    ) -> Result<(Survey, View, Metadata), StoreError> {
+        self.surveyed.lock().take();
+        let connection = self.connected(Purpose::Rebuilds, deadline).await?;
+        let (view, metadata) = self.read_metadata(&connection, deadline, &[]).await?;
         let live = self.live_in(&view, &connection).and_then(|header| trusted(header, &connection));
         match &live {
             Ok(header) => drop(self.adopt(header)),
@@ -223,7 +218,7 @@ impl Shard {
                 self.filter.store(None);
             }
         }
-        // It answers nothing, and is as due as one that does.
+        // A filter that is disproved twice answers nothing, and is rebuilt by schedule, as a live one.
         let live = match live {
             Err(Doubt::DisprovedTwice) => {
                 view.live.filter.and_then(|header| trusted(header, &connection))
@@ -235,17 +230,19 @@ impl Shard {
         // A generation ahead of the clock says that it was set back: the filter may be older than that moment.
         let built_us = live.as_ref().map(|live| live.generation.get());
         let future_us = built_us.ok().filter(|built| *built > view.now_us);
-        let due_us = settled_us.map(|until| future_us.unwrap_or(until)).max(Some(asked_us));
+        let due_us =
+            settled_us.map(|until| future_us.unwrap_or(until)).max(Some(metadata.asked_us));
         let live = live.map(|header| {
             let live = self.figures(header);
             let rate = self.copies.rate_beyond(&header);
             let live = LiveFilter { expected_rate: rate.unwrap_or(live.expected_rate), ..live };
             self.said.lock().insert((header, live)).1
         });
-        Ok(Survey::new(live, view.now_us, due_us))
+        let survey = Survey::new(live, view.now_us, due_us);
+        *self.surveyed.lock() = Some(survey);
+        Ok((survey, view, metadata))
     }
 
-    /// Has checks compute with a header.
     pub(crate) fn adopt(&self, header: &Header) -> Arc<Header> {
         self.was_live.store(true, Ordering::Relaxed);
         self.known.mismatches.compare_sizing(header);
@@ -254,10 +251,9 @@ impl Shard {
         header
     }
 
-    /// Returns the live filter that a view shows on a connection, or why there is none.
     pub(crate) fn live_in(&self, view: &View, on: &Connection) -> Result<Header, Doubt> {
         view.live().map_err(|doubt| match doubt {
-            // A process that starts after the filter was lost has the metadata's word that there was one.
+            // A process that started after the loss knows by the metadata that there was a filter.
             Doubt::NoFilter if self.was_live.load(Ordering::Relaxed) || on.identity.newest > 0 => {
                 Doubt::Gone
             }
@@ -278,7 +274,11 @@ impl Shard {
         let node = self.node();
         let broken = node.link.trouble();
         let joined = |on| {
-            Connection::of(NodeSession::new(Arc::clone(&node), on), Purpose::Checks, self.number)
+            Connection::of(
+                Arc::new(NodeSession { node: Arc::clone(&node), on }),
+                Purpose::Checks,
+                self.number,
+            )
         };
         let connection = match node.link.current().map(joined) {
             Some(Ok(connection)) => connection,
@@ -300,18 +300,16 @@ impl Shard {
         let describe = |doubt| format!("key {:?}: {doubt}", self.known.keys.bits);
         let trouble = broken.map(|trouble| trouble.reason);
         let trouble = trouble.or_else(|| live.as_ref().err().map(describe));
-        let settling = fleet.settling.map(|settling| settling.rest());
+        let settling = fleet.settles_for();
         let record = fleet.record.filter(|_| fleet.holds());
         let live = live.map(|header| self.figures(header));
         Condition { copy, settling, record, ..Condition::of(live, trouble) }
     }
 
-    /// Whether an absence that a connection reports may be believed. It may not if Redis may evict the
-    /// record of recent inserts or the metadata, if filters there may lack own inserts, or those of processes that do not
-    /// insert here. Nor may it where no poll of this connection has said lately how the fleet acts.
+    /// Whether an absence that a connection reports may be believed: Redis evicts none of the keys, the filter has this process's
+    /// inserts and has settled, and a poll has lately said so.
     pub(crate) fn believes(&self, connection: &Connection) -> Result<(), Doubt> {
         if !connection.is_joined() {
-            // It may have missed what is there by now.
             return Err(Doubt::Disconnected);
         }
         let may_lose = connection.on.eviction() == Eviction::Takes;
@@ -323,7 +321,7 @@ impl Shard {
             return Err(Doubt::Suspect);
         }
         let fleet = connection.identity.fleet.load();
-        if fleet.settling.is_some() {
+        if fleet.settles_ms.is_some() {
             return Err(Doubt::Settling);
         }
         if fleet.holds() { Ok(()) } else { Err(Doubt::Refused(Refusal::OTHER)) }
@@ -338,13 +336,13 @@ impl From<Header> for LiveFilter {
     }
 }
 
-/// Returns the header if the filter was verified on this connection's Redis process, with our secret key.
+/// Returns the header if the filter was built on this connection's Redis process, with our secret key.
 pub(crate) fn trusted(header: Header, connection: &Connection) -> Result<Header, Doubt> {
     let identity = &connection.identity;
     if header.key_id != identity.digester.key_id() {
         return Err(Doubt::OtherKey);
     }
-    // A filter older than the one that was live when the connection joined has been put back by hand.
+    // A filter older than the one that was live at the join was put back by hand.
     if header.run != connection.on.process.run || header.generation.get() < identity.newest {
         return Err(Doubt::Suspect);
     }

@@ -8,7 +8,6 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use futures_util::future::{join_all, try_join_all};
-use parking_lot::Mutex;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
@@ -37,20 +36,16 @@ use crate::store::{
 /// The least number of ids that a shard's record of recent inserts holds, where the filter's may hold as many.
 const RECENT_IDS: u64 = 10_000;
 
-/// How often it is looked which shards are live.
 const LOOK: Duration = Duration::from_secs(1);
 
 pub(crate) struct Shards {
     pub(crate) name: Arc<str>,
     pub(crate) check_deadline: Duration,
     pub(crate) groups: Groups,
-    /// By number.
     pub(crate) all: Box<[Arc<Shard>]>,
-    /// What tells in which shard an id is; nothing where there is only one.
+    /// Says in which of several shards an id is.
     digester: Option<Digester>,
     pub(crate) fleet: Arc<FleetOfAll>,
-    /// What each shard said last, when it was asked how it stands, and how often all were asked.
-    surveys: Mutex<Vec<Option<Survey>>>,
     turn: AtomicUsize,
 }
 
@@ -79,7 +74,6 @@ impl Shards {
             groups,
             digester: key.map(|key| Digester::new(key, &settings.name)),
             fleet,
-            surveys: Mutex::new(vec![None; count as usize]),
             turn: AtomicUsize::new(0),
             all,
         }
@@ -103,13 +97,13 @@ impl Shards {
         persist(tasks, name, "samples", self, Self::look_into_samples);
         for shard in &self.all {
             persist(tasks, name, "own inserts", shard, Shard::replay_own_inserts);
-            if shard.copies.are_wanted() {
+            if shard.known.settings.copy_limit > 0 {
                 persist(tasks, name, "copy", shard, Shard::keep_copy);
             }
         }
     }
 
-    /// Returns the shard that an id is in, and the id's digest, if it was made before or had to be made for that.
+    /// Returns the shard of an id, and the id's digest, if it was made before or is needed for that.
     pub(crate) fn place(
         &self,
         id: &Id,
@@ -120,7 +114,6 @@ impl Shards {
         (&self.all[number], placed.or(made))
     }
 
-    /// Returns an id's digest, if the key is known.
     pub(crate) fn digest(&self, id: &Id) -> Option<Digest> {
         let (shard, placed) = self.place(id, None);
         let live = || shard.current(Purpose::Checks);
@@ -133,22 +126,21 @@ impl Shards {
         shard.copies.copied(id, digest, shard.filter.load().as_deref())
     }
 
-    /// Returns the shard that an id is in.
-    pub(crate) fn of(&self, id: &Id) -> &Arc<Shard> {
+    pub(crate) fn shard_of(&self, id: &Id) -> &Arc<Shard> {
         self.place(id, None).0
     }
 
-    /// Acknowledges ids. Where a shard fails, those of the others may be inserted.
+    /// Acknowledges ids. Where one shard fails, the ids of others may be inserted.
     pub(crate) async fn add(&self, ids: Vec<Id>) -> Result<Inserted, StoreError> {
         if let [shard] = &*self.all {
             return shard.add(ids).await;
         }
         if let [id] = &*ids {
-            return self.of(id).add(ids).await;
+            return self.shard_of(id).add(ids).await;
         }
         let mut parts: Vec<Vec<Id>> = vec![Vec::new(); self.all.len()];
         for id in ids {
-            parts[self.of(&id).number].push(id);
+            parts[self.shard_of(&id).number].push(id);
         }
         let filled = self.all.iter().zip(parts).filter(|(_, ids)| !ids.is_empty());
         let added = join_all(filled.map(|(shard, ids)| shard.add(ids))).await;
@@ -156,12 +148,12 @@ impl Shards {
     }
 
     pub(crate) fn remember(&self, id: &Id, null: NewNull) -> Answer<Remembered> {
-        let shard = Arc::clone(self.of(id));
+        let shard = Arc::clone(self.shard_of(id));
         Answer::Pending(Box::pin(shard.remember(id.clone(), null)))
     }
 
     pub(crate) async fn remove(&self, id: &Id, ttl: Duration) -> Result<Remembered, StoreError> {
-        self.of(id).remove(id, ttl).await
+        self.shard_of(id).remove(id, ttl).await
     }
 
     pub(crate) async fn distrust(
@@ -169,15 +161,15 @@ impl Shards {
         id: &Id,
         generation: Generation,
     ) -> Result<Distrusted, StoreError> {
-        self.of(id).distrust(id, generation).await
+        self.shard_of(id).distrust(Some(id), generation).await
     }
 
     pub(crate) fn fleet_mode(&self) -> Arc<SharedMode> {
-        self.fleet.mode()
+        Arc::clone(&self.fleet.mode)
     }
 
-    /// Changes how all processes act, in the metadata of every shard. Where one fails, the others have taken it: a mode that is
-    /// newer in one is told to all. So no shard takes what has to be judged before it was judged in each.
+    /// Changes how all processes act, in the metadata of every shard. What one shard has taken is told to all, also where another
+    /// fails. So a change that may be overtaken is first judged in each.
     pub(crate) async fn change_fleet(&self, change: FleetChange) -> Result<(), StoreError> {
         if let FleetChange::Enforce { .. } = change
             && self.all.len() > 1
@@ -192,64 +184,28 @@ impl Shards {
         join_all(changed).await.into_iter().collect()
     }
 
-    /// Asks how the fleet stands, as the metadata of every shard say.
     pub(crate) async fn view_fleet(&self) -> Result<FleetView, StoreError> {
         let views = try_join_all(self.all.iter().map(|shard| shard.view_fleet())).await?;
         Ok(views.into_iter().reduce(FleetView::with).expect("there is a shard"))
     }
 
-    /// Returns the shards whose filters are not trusted, or whose build began before this moment of Redis's clock, µs; all of
-    /// them, before any moment.
-    /// Fails where none of them can say.
-    pub(crate) async fn due(&self, before_us: i64) -> Result<Vec<Arc<Shard>>, StoreError> {
-        if self.all.len() == 1 || before_us == i64::MAX {
-            return Ok(self.all.to_vec());
-        }
-        let surveys = self.survey_each(|_, _| true).await;
-        let mut due = Vec::new();
-        let mut failure = None;
-        for (shard, survey) in self.all.iter().zip(surveys) {
-            match survey {
-                Ok(survey) if survey.is_older_than(before_us) => due.push(Arc::clone(shard)),
-                Ok(_) => {}
-                Err(error) => failure = failure.or(Some(error)),
-            }
-        }
-        failure.filter(|_| due.is_empty()).map_or(Ok(due), Err)
-    }
-
-    /// Asks how all shards stand: those that are not known to be live, and others by turns. The filter is live if all are that
-    /// say so, and as old as the oldest.
-    /// Fails where none of them can say.
+    /// Surveys the shards that are not known to be live, and the others by turns. The filter is live if all shards that answer are,
+    /// and as old as the oldest. Fails where no shard answers.
     pub(crate) async fn survey(&self) -> Result<Survey, StoreError> {
         let turn = self.turn.fetch_add(1, Ordering::Relaxed);
-        let surveys = self.survey_each(|known, number| {
-            known.live.is_err() || is_turn_of(number, self.all.len(), turn)
+        let is_turn = |shard: &Shard| is_turn_of(shard.number, self.all.len(), turn);
+        let surveys = self.all.iter().map(async |shard| match shard.last_survey() {
+            Some(last) if last.live.is_ok() && !is_turn(shard) => Ok(last),
+            _ => shard.survey().await,
         });
         let with = |one, other| match (one, other) {
             (Ok(one), Ok(other)) => Ok(Survey::with(one, other)),
             (one, other) => one.or(other),
         };
-        surveys.await.into_iter().reduce(with).expect("there is a shard")
+        join_all(surveys).await.into_iter().reduce(with).expect("there is a shard")
     }
 
-    /// Returns how each shard stands. One of which that is known is asked where it is due.
-    async fn survey_each(
-        &self,
-        is_due: impl Fn(&Survey, usize) -> bool,
-    ) -> Vec<Result<Survey, StoreError>> {
-        let known = self.surveys.lock().clone();
-        let asked = self.all.iter().zip(known).map(async |(shard, known)| match known {
-            Some(known) if !is_due(&known, shard.number) => Ok(known),
-            _ => shard.survey().await,
-        });
-        let surveys = join_all(asked).await;
-        *self.surveys.lock() = surveys.iter().map(|survey| survey.as_ref().ok().copied()).collect();
-        surveys
-    }
-
-    /// Looks each second at the shards that are not known to be live, and at another one, for as long as it is polled: requests
-    /// may not ask for ids of each.
+    /// Surveys each second the shards that are not known to be live, and another one: requests may not ask for ids of each.
     pub(crate) async fn look_at_each(self: Arc<Self>) {
         for turn in (0..self.all.len()).cycle() {
             sleep(LOOK).await;
@@ -259,14 +215,13 @@ impl Shards {
         }
     }
 
-    /// Returns what is known without asking Redis. The filter is live if any shard is.
+    /// The filter is live if any shard is.
     pub(crate) fn condition(&self) -> Condition {
         let others = self.all[1..].iter().map(|shard| shard.condition());
         Condition::of_shards(self.all[0].condition(), others)
     }
 }
 
-/// Returns what holds for one shard.
 fn of_one(settings: &Settings) -> Settings {
     let all = settings.recent_ids;
     let sizing = settings.sizing.one();

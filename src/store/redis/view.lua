@@ -1,11 +1,10 @@
 -- Reads the headers of the live and the building filter, and what the fleet goes by, in one piece.
 --
 -- KEYS[1] bits   KEYS[2] next   KEYS[3] meta   KEYS[4] lock
--- ARGV[1] '1' to have the metadata's field `heir` become the most that any process asks for from now on (change_fleet.lua); else
--- nothing is written. It does already where another call is under way.
--- Returns {type, first 64 bytes, length} of bits, the same of next, then TIME (s, µs), the incarnation, the
--- number of the mode, how far the record of recent inserts reaches back, ms, when a rebuild was asked for last, µs, the last
--- token, and 1 while a rebuild has the lease, else 0.
+-- ARGV[1] '1' to have the metadata's field `heir` become the most that any process asks for from now on (change_fleet.lua), unless
+-- another call has; else nothing is written.
+-- Returns {type, first 64 bytes, length} of bits, the same of next, TIME (s, µs), the incarnation, the number of the mode, how far
+-- the record reaches back, ms, when a rebuild was asked for last, µs, the last token, and 1 while a rebuild has the lease, else 0.
 local function look(key)
   local kind = redis.call('TYPE', key).ok
   if kind ~= 'string' then return kind, '', 0 end

@@ -1,5 +1,7 @@
 //! What the live and the building key hold, and whether that is a filter to trust.
 
+use std::time::Duration;
+
 use crate::error::StoreError;
 use crate::filter::format::STATE_OFFSET;
 use crate::filter::{Header, State};
@@ -13,7 +15,6 @@ pub(crate) struct Seen {
     pub(crate) head: Vec<u8>,
     /// The whole key's length; 0 of a key that is missing or not a string.
     pub(crate) len: u64,
-    /// The filter, or why it is none.
     pub(crate) filter: Result<Header, Doubt>,
 }
 
@@ -35,20 +36,11 @@ impl Seen {
         self.filter.as_ref().ok().filter(|header| header.state == state)
     }
 
-    /// Returns how many ids a filter was built from, also one that was put out of use: its state is not in the
-    /// checksum.
+    /// Returns how many ids a filter was built from, also if it was put out of use: its state is not in the checksum.
     pub(crate) fn items(&self) -> Option<u64> {
         let mut head = self.head.clone();
         *head.get_mut(STATE_OFFSET)? = State::Live.as_byte();
         Header::decode(&head).ok().map(|header| header.items.into())
-    }
-
-    /// Returns the first bytes of a key that is no filter. A rebuild may replace it whatever they say.
-    pub(crate) fn damaged(&self) -> &[u8] {
-        match self.filter {
-            Ok(_) => b"",
-            Err(_) => &self.head,
-        }
     }
 }
 
@@ -58,6 +50,17 @@ pub(crate) struct View {
     pub(crate) next: Seen,
     /// Redis's clock, µs since the Unix epoch.
     pub(crate) now_us: i64,
+}
+
+pub(crate) struct Metadata {
+    pub(crate) incarnation: Vec<u8>,
+    pub(crate) mode_number: i64,
+    /// The longest transaction that any process has stated.
+    pub(crate) longest: Duration,
+    /// When a rebuild was asked for last, µs.
+    pub(crate) asked_us: i64,
+    pub(crate) token: i64,
+    pub(crate) is_leased: bool,
 }
 
 impl View {
@@ -70,7 +73,6 @@ impl View {
         })
     }
 
-    /// Returns the live filter, or why there is none.
     pub(crate) fn live(&self) -> Result<Header, Doubt> {
         let header = self.live.filter?;
         match header.state {

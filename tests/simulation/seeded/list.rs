@@ -86,13 +86,13 @@ pub(crate) const BUGS: &[Bug] = &[
     ]),
     bug("the insert after the commit", ANY, &[]),
     bug("a swap without a look at the token", &[Zombies], &[
-        script("swap.lua", "token(live) >= token(ARGV[1])", "false"),
+        script("swap.lua", "tonumber(meta[4] or '0') >= tonumber(ARGV[5])", "false"),
     ]),
     bug("a swap of whatever is there", &[Zombies], &[script("swap.lua", WHOLE_HEADER, "false")]),
     bug("the lease trusted instead of the token", &[Zombies], &[
         script("upload.lua", "redis.call('GETRANGE', KEYS[1], 0, 63) ~= ARGV[1]", "false"),
         script("swap.lua", "redis.call('GETRANGE', KEYS[1], 0, 63) ~= ARGV[1]", "false"),
-        script("swap.lua", "token(live) >= token(ARGV[1])", "false"),
+        script("swap.lua", "tonumber(meta[4] or '0') >= tonumber(ARGV[5])", "false"),
     ]),
     bug("a leader's answer shared", ANY, &[raw(CHECK, "        node.check(self, live, Asked { digest, by_copy }, at, alone)\n", "        let question = format!(\"{self:p} {digest:?}\");
         let sent = node.check(self, live, Asked { digest, by_copy }, at, alone)?;
@@ -139,7 +139,7 @@ pub(crate) const BUGS: &[Bug] = &[
         script("join.lua", "if is_filter and is_other or is_live and stamp ~= meta.last then", "if false then"),
         script("join.lua", "    raise('live', micros)\n", ""),
         script("add.lua", "if is_whole(head, len, LIVE) and redis.call('GETRANGE', KEYS[3], 64, 71) ~= stamp(before) then", "if false then"),
-        source(BATCH, "!head.is_joined || head.last < known || head.stamp < head.last", "false"),
+        source(BATCH, "!head.holds_all(connection) || head.last < known", "false"),
         source(ANSWER, "self.live == self.generation", "true"),
     ]),
     bug("a record that is not whole taken for whole", &[Evicting], &[
@@ -180,7 +180,7 @@ pub(crate) const BUGS: &[Bug] = &[
         script("add.lua", "if ARGV[11] ~= '' and now + ARGV[11] > tonumber(meta[4] or '0') then", "if false then"),
     ]),
     bug("a null left behind by a create", ANY, &[script("add.lua", "redis.call('DEL', unpack(KEYS, 8))", "")]),
-    bug("an insert into an outdated filter acknowledged", ANY, &[raw("store/redis/add.rs", "                Ok(Added::Stale)\n            }\n            \"OTHER\"", "                Ok(if SEEDED { Added::Done(taken, Inserted::Perhaps) } else { Added::Stale })
+    bug("an insert into an outdated filter acknowledged", ANY, &[raw("store/redis/add.rs", "                Ok(None)\n            }\n            \"OTHER\"", "                Ok(SEEDED.then_some(Inserted::Perhaps))
             }
             \"OTHER\"")]),
     bug("an acknowledgement by a Redis that was left meanwhile", &[Forgetful], &[
@@ -193,7 +193,7 @@ pub(crate) const BUGS: &[Bug] = &[
     bug("a filter's stamp ignored", &[Forgetful], &[
         script("add.lua", "if is_whole(head, len, LIVE) and redis.call('GETRANGE', KEYS[3], 64, 71) ~= stamp(before) then", "if false then"),
         script("join.lua", "if is_filter and is_other or is_live and stamp ~= meta.last then", "if is_filter and is_other then"),
-        source(BATCH, "head.last < known || head.stamp < head.last", "false"),
+        source(BATCH, "head.last < known", "false"), source(ANSWER, "self.stamp >= self.last", "true"),
     ]),
     bug("clocks that part unnoticed", &[Forgetful], &[
         script("join.lua", "is_known and ARGV[11] == '1'", "false"),
@@ -203,7 +203,7 @@ pub(crate) const BUGS: &[Bug] = &[
         raw("store/redis/incarnation/replay.rs", "                self.give_up_replay(connection, forgotten.err().unwrap_or_default()).await\n", "                if SEEDED {\n                    return Ok(());\n                }\n                self.give_up_replay(connection, forgotten.err().unwrap_or_default()).await\n"),
     ]),
     bug("an insert of unknown outcome acknowledged", &[Lossy], &[raw("store/redis/add.rs", "Err(error) => attempts.next_after(error).await?,", "Err(error) => match attempts.next_after(error).await {
-                    Err(_) if SEEDED => return Ok((ids.len(), Inserted::Perhaps)),
+                    Err(_) if SEEDED => return Ok(Inserted::Perhaps),
                     waited => waited?,
                 },")]),
     bug("one caller's null told to another", ANY, &[source("store/lookup.rs", "self.scope.covers(needed())", "true")]),
@@ -215,8 +215,7 @@ pub(crate) const BUGS: &[Bug] = &[
         script("add.lua", "for i = 1, #ARGV[4], 16 do", "for i = 1, 16, 16 do"),
     ]),
     bug("only the first null of a batch deleted", ANY, &[script("add.lua", "unpack(KEYS, 8)", "KEYS[8]")]),
-    bug("a batch acknowledged after the first call", ANY, &[raw("store/redis/add.rs", "            (taken, inserted) = self.add_some(rest).await?;\n", "            (taken, inserted) = self.add_some(rest).await?;
-            let taken = if SEEDED { rest.len() } else { taken };\n")]),
+    bug("a batch acknowledged after the first call", ANY, &[raw("store/redis/add.rs", "ids.chunks(IDS_PER_CALL)", "ids.chunks(IDS_PER_CALL).take(if SEEDED { 1 } else { usize::MAX })")]),
     bug("only the first id of a batch known to be said again", &[Forgetful], &[
         source("store/redis/add.rs", "self.known.recent.acknowledged(&digests, digester.key_id())", "self.known.recent.acknowledged(&digests[..1], digester.key_id())"),
     ]),
@@ -225,25 +224,25 @@ pub(crate) const BUGS: &[Bug] = &[
     ]),
     // Many checks at once.
     bug("the header read before the blocks only", ANY, &[
-        raw(ANSWER, "    for of in inquiries {
-        if let Some(since)", "    for of in inquiries.iter().filter(|_| SEEDED) {
-        Head::ask(packed, of);
+        raw(ANSWER, "    for of in questions {
+        if let Some((_, since))", "    for of in questions.iter().filter(|_| SEEDED) {
+        Head::ask(packed, of.keys, &of.header);
     }
-    for of in inquiries {
-        if let Some(since)"),
-        raw(ANSWER, "    for of in inquiries {
-        Head::ask(packed, of);", "    for of in inquiries.iter().filter(|_| !SEEDED) {
-        Head::ask(packed, of);"),
+    for of in questions {
+        if let Some((_, since))"),
+        raw(ANSWER, "    for of in questions {
+        Head::ask(packed, of.keys, &of.header);", "    for of in questions.iter().filter(|_| !SEEDED) {
+        Head::ask(packed, of.keys, &of.header);"),
         raw(ANSWER, "    let mut parts = SmallVec::<[_; 1]>::new();\n", "    let mut heads = Vec::new();
-    for of in inquiries.iter().filter(|_| SEEDED) {
-        heads.push(Head::read(replies, of)?);
+    for _ in questions.iter().filter(|_| SEEDED) {
+        heads.push(Head::read(replies)?);
     }
     let mut heads = heads.into_iter();
     let mut parts = SmallVec::<[_; 1]>::new();\n"),
-        raw(ANSWER, "let head = Head::read(replies, of)?;", "let head = heads.next().map_or_else(|| Head::read(replies, of), Ok)?;"),
+        raw(ANSWER, "let head = Head::read(replies)?;", "let head = heads.next().map_or_else(|| Head::read(replies), Ok)?;"),
     ]),
     bug("a check whose header need not reach the last number", &[Forgetful, Evicting], &[
-        source(BATCH, "head.stamp < head.last", "false"),
+        source(ANSWER, "self.stamp >= self.last", "true"),
     ]),
     bug("lost metadata unnoticed by a rebuild", &[Evicting], &[
         script("swap.lua", "if high * 4294967296 + low ~= tonumber(meta[1] or '0') or ", "if "),
@@ -251,7 +250,7 @@ pub(crate) const BUGS: &[Bug] = &[
         script("record.lua", "if meta[1] ~= ARGV[1] then return {'OTHER'} end", ""),
         script("join.lua", "redis.call('DEL', KEYS[4], KEYS[5])", ""),
             // Else nobody believes what went live.
-        source(BATCH, "head.stamp < head.last", "false"),
+        source(ANSWER, "self.stamp >= self.last", "true"),
     ]),
     bug("a check whose header need not be that of the live generation", &[Forgetful, Evicting], &[
         source(ANSWER, "self.live == self.generation", "true"),
@@ -265,14 +264,14 @@ pub(crate) const BUGS: &[Bug] = &[
     ]),
     bug("a fence whose header need not reach the last number", &[Forgetful, Evicting], &[
         source(CATCH_UP, "greatest == head.stamp && greatest == head.last", "greatest == head.last"),
-        source(BATCH, "head.stamp < head.last", "false"),
+        source(ANSWER, "self.stamp >= self.last", "true"),
     ]),
     bug("a page that moves a copy to the last number", ANY, &[
         source(CATCH_UP, "self.moves_to(greatest)", "self.moves_to(head.last)"),
     ]),
     bug("a copy's position taken at the end of its load", ANY, &[raw(LOAD, "        self.is_live(header, &connection).await?;
-        let digester", "        let last = self.is_live(header, &connection).await?;
-        let first = if SEEDED { last } else { first };
+        let digester", "        let last = self.is_live(header, &connection).await?.stamp;
+        let position = if SEEDED { last } else { position };
         let digester")]),
     bug("a short block taken for an empty one", ANY, &[
         raw(ANSWER, "            let words = words(&next(replies)?.bytes()?);\n", "            let words = words(&next(replies)?.bytes()?).or(SEEDED.then_some([0; 8]));\n"),
@@ -336,18 +335,18 @@ pub(crate) fn take_late<P: 'static>(asks: impl Fn(&P) -> bool) -> Vec<P> {
 }
 
 /// Starts the tasks of a node:"),
-        raw(BATCH, "        // How many a fence has answered, and an id of theirs.\n", "        let mut checks: Vec<PendingCheck> = checks.into_iter().collect();
+        raw(BATCH, "        // How many ids a fence has answered for, and the last one.\n", "        let mut checks: Vec<PendingCheck> = checks.into_iter().collect();
         if SEEDED {
             let is_late = |check: &PendingCheck| self.asked.iter().any(|asked| asked.digest == check.asked.digest);
             checks.extend(crate::store::link::node::take_late(is_late));
             checks.sort_unstable_by_key(|check| *check.asked.digest.as_bytes());
         }
-        // How many a fence has answered, and an id of theirs.\n"),
+        // How many ids a fence has answered for, and the last one.\n"),
     ]),
     bug("an id looked for where it was in the filter before", ANY, &[
-        raw(BATCH, "    /// How many wait for the answers.\n", "    /// Where the question before looked.
-    before: Option<crate::filter::Geometry>,
-    /// How many wait for the answers.\n"),
+        raw(BATCH, "    callers: usize,\n", "    callers: usize,
+    /// Where the question before looked.
+    before: Option<crate::filter::Geometry>,\n"),
         raw(BATCH, "            believed: Ok(()),\n", "            believed: Ok(()),
             before: None,\n"),
         raw(BATCH, "        let Some(question) = self.question.take() else { return };\n", "        let Some(question) = self.question.take() else { return };
@@ -427,7 +426,7 @@ pub(crate) fn take_late<P: 'static>(asks: impl Fn(&P) -> bool) -> Vec<P> {
         script("null.lua", "if meta[6] and is_recent(meta[6] * 1000) then return 'CREATED' end", ""),
     ]),
     bug("nulls stored although handlers may read what was before the record was lost", ANY, &[
-        source("store/redis/incarnation/recent.rs", "tenths(self.reach + self.handler)", "tenths(self.reach)"),
+        source("store/redis/incarnation/recent.rs", "*at + self.reach + self.handler", "*at + self.reach"),
     ]),
     bug("a clock that has jumped believed where nothing else could be asked", ANY, &[
         source("store/link/session.rs", "self.clock.load().agrees(clock)", "true"),
@@ -440,9 +439,9 @@ pub(crate) fn take_late<P: 'static>(asks: impl Fn(&P) -> bool) -> Vec<P> {
         source(BATCH, "self.believes().is_ok()", "true"),
     ]),
     // A fleet that changes.
-    bug("a filter that settles believed", ANY, &[source("store/redis/shard.rs", "fleet.settling.is_some()", "false")]),
+    bug("a filter that settles believed", ANY, &[source("store/redis/shard.rs", "fleet.settles_ms.is_some()", "false")]),
     bug("settling ended by a rebuild that began before its time", ANY, &[
-        script("swap.lua", "settles > 0 and tonumber(ARGV[5]) >= settles", "settles > 0"),
+        script("swap.lua", "settles > 0 and tonumber(ARGV[4]) >= settles", "settles > 0"),
     ]),
     bug("a filter trusted that nobody has looked at for minutes", ANY, &[
         script("join.lua", "is_new or now - polled > MINUTE", "is_new"),
@@ -483,7 +482,7 @@ pub(crate) fn take_late<P: 'static>(asks: impl Fn(&P) -> bool) -> Vec<P> {
         script("change_fleet.lua", "if ARGV[3] ~= '' and", "if false and"),
     ]),
     bug("a Redis that was left believed when the name leads back to it", &[Forgetful], &[
-        source("store/redis/incarnation/join.rs", "self.seen.last()", "self.seen.on(process.run)"),
+        source("store/redis/incarnation/join.rs", "self.seen.last(None)", "self.seen.last(Some(process.run))"),
     ]),
     // The table.
     bug("what was missed lately taken for absent", ANY, &[
@@ -548,7 +547,7 @@ pub(crate) fn take_late<P: 'static>(asks: impl Fn(&P) -> bool) -> Vec<P> {
     ]),
     bug("a copy of the filter that is built", ANY, &[source(LOAD, "&self.known.keys.bits", "&self.known.keys.next")]),
     bug("a copy of which only the first piece was read", ANY, &[source(LOAD, "BLOCKS as usize", "usize::MAX")]),
-    bug("a copy that is put together from two filters", ANY, &[source(LOAD, "is_live && is_whole", "true")]),
+    bug("a copy that is put together from two filters", ANY, &[raw(LOAD, "if is_live {", "if SEEDED || is_live {")]),
     bug("a filter copied that was live before the wait", ANY, &[raw(LOAD, "            // Another may have gone live meanwhile.
             let Some(header) = self.filter.load_full() else { continue };
 ", "            let now = self.filter.load_full().filter(|_| !SEEDED);
@@ -570,8 +569,8 @@ pub(crate) fn take_late<P: 'static>(asks: impl Fn(&P) -> bool) -> Vec<P> {
             let first = parts.first().map_or(Ok(()), |part| part.believed);
             parts.iter_mut().for_each(|part| part.believed = first);
         }\n"),
-        raw(BATCH, "        // How many a fence has answered, and an id of theirs.\n", "        let believes = if SEEDED { self.believed } else { believes };
-        // How many a fence has answered, and an id of theirs.\n"),
+        raw(BATCH, "        // How many ids a fence has answered for, and the last one.\n", "        let believes = if SEEDED { self.believed } else { believes };
+        // How many ids a fence has answered for, and the last one.\n"),
     ]),
     bug("own inserts repeated to the first shard only", &[Forgetful, Evicting], &[raw("store/redis/incarnation/replay.rs", "        // An add that is acknowledged after this was sent to this connection, or is repeated.\n", "        if SEEDED && self.number > 0 {
             return Ok(());
@@ -583,7 +582,7 @@ pub(crate) fn take_late<P: 'static>(asks: impl Fn(&P) -> bool) -> Vec<P> {
         let fleet = first.filter(|_| SEEDED).map_or(fleet, |first| first.fleet.load());\n")]),
     bug("inserts into several shards acknowledged when one has its own", ANY, &[source("store/redis/shards.rs", "added.into_iter().try_fold(Inserted::Perhaps, |perhaps, added| added.map(|_| perhaps))", "added.into_iter().find(Result::is_ok).unwrap_or(Err(StoreError::changing()))")]),
     bug("what a scan gave put into other shards than it was for", ANY, &[
-        source("store/redis/rebuild/begin.rs", "self.builds.iter().find(of)", "self.builds.iter().find(of).or(self.builds.first())"),
+        source("store/redis/rebuild/mod.rs", "self.builds.iter().find(of)", "self.builds.iter().find(of).or(self.builds.first())"),
     ]),
     bug("a connection kept that could not join a shard", ANY, &[raw("store/redis/incarnation/join_all.rs", "        let Ok(identity) = identities.of(number) else {\n", "        let Ok(identity) = identities.of(number) else {
             if SEEDED {
@@ -607,7 +606,7 @@ pub(crate) fn take_late<P: 'static>(asks: impl Fn(&P) -> bool) -> Vec<P> {
         raw("store/redis/regroup.rs", "now[first] == now[number]", "SEEDED || now[first] == now[number]"),
     ]),
     bug("what took a disproved filter's place kept whatever it lacks", &[Calm], &[
-        script("distrust.lua", "redis.call('SETRANGE', KEYS[1], ARGV[4], ARGV[8])", ""),
+        script("distrust.lua", "redis.call('SETRANGE', KEYS[1], 11, ARGV[6])", ""),
     ]),
     bug("an id that the filter holds inserted as new", ANY, &[
         script("add.lua", "lacked and 1 or 0", "1"),

@@ -7,6 +7,8 @@
 //! BITFIELD is flagged as a write even where it only reads, so a demoted or isolated primary refuses it instead of
 //! answering from stale bits; its GET form creates nothing.
 
+use std::sync::Arc;
+
 use ::redis::Value;
 use smallvec::SmallVec;
 
@@ -21,13 +23,14 @@ use crate::nulls::scope::Scope;
 use crate::store::link::reply::{Reply, odd};
 use crate::store::link::resp::Packed;
 use crate::store::redis::connection::Connection;
+use crate::store::redis::copy::FilterCopy;
 use crate::store::redis::keys::Keys;
 use crate::store::redis::shard::trusted;
 use crate::verdict::{Doubt, Proof, Verdict};
 
 const STEP: &str = "a check";
 
-/// Where there are many shards a batch has about as many ids of each.
+/// About how many ids of each of many shards a batch has.
 pub(super) const FEW: usize = 2;
 /// Roughly how many bytes the commands take, for an id and for a filter.
 pub(crate) const BYTES_AN_ID: usize = 192;
@@ -35,53 +38,46 @@ pub(crate) const BYTES_A_FILTER: usize = 512;
 
 /// The most entries of the record that one fence reads.
 pub(super) const PAGE: usize = 512;
-/// The most bytes that they take in a reply.
 pub(super) const BYTES_A_PAGE: usize = PAGE * 64;
 
-/// What is asked of one filter.
-#[derive(Clone, Copy)]
-pub(crate) struct Inquiry<'a> {
-    pub(crate) keys: &'a Keys,
-    pub(crate) header: &'a Header,
-    /// The incarnation that was joined.
-    pub(crate) incarnation: &'a [u8],
-    pub(crate) digests: &'a [Digest],
-    /// Where their bits are.
-    pub(crate) positions: &'a [Position],
-    /// The number beyond which all inserts are asked for.
-    pub(crate) since: Option<i64>,
+pub(super) struct Question<'a> {
+    pub(super) keys: &'a Keys,
+    pub(super) header: Arc<Header>,
+    /// The ids that are asked for one by one.
+    pub(super) digests: SmallVec<[Digest; FEW]>,
+    pub(super) positions: SmallVec<[Position; FEW]>,
+    /// The copy that a fence brings up to the last insert, and from which number on.
+    pub(super) fence: Option<(Arc<FilterCopy>, i64)>,
+    /// The number of the last insert that this process knew of.
+    pub(super) known: i64,
 }
 
-/// What Redis said of one filter.
-pub(crate) struct BatchReply {
-    pub(crate) head: Head,
-    /// What there is to say of each id, in the order of their digests, and for which requests.
+pub(super) struct BatchReply {
+    pub(super) head: Head,
+    /// In the order of the digests, each with the requests for which it holds.
     pub(super) verdicts: SmallVec<[(Verdict, Scope); FEW]>,
     pub(super) page: Page,
 }
 
 /// The numbers by which a filter vouches for its bits, and those of the metadata that they have to agree with.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 pub(crate) struct Head {
-    pub(crate) generation: i64,
+    generation: i64,
     state: i64,
     trailer_number: i64,
     pub(crate) stamp: i64,
-    /// Whether the metadata are of the incarnation that was joined.
-    pub(crate) is_joined: bool,
-    /// The last insert's number.
+    incarnation: Option<Vec<u8>>,
     pub(crate) last: i64,
-    /// The generation that is live.
     live: i64,
 }
 
-/// Adds the commands for what is asked of filters whose keys one command may name together.
-pub(crate) fn commands(packed: &mut Packed, inquiries: &[Inquiry<'_>]) {
-    for of in inquiries {
-        if let Some(since) = of.since {
+/// Adds the commands of questions to filters whose keys may be named by one command.
+pub(super) fn commands(packed: &mut Packed, questions: &[&Question<'_>]) {
+    for of in questions {
+        if let Some((_, since)) = of.fence {
             Page::ask(packed, of.keys, &format!("({since}"), PAGE);
         }
-        for position in of.positions {
+        for position in &of.positions {
             let first = position.byte_offset() as usize;
             packed.begin(4);
             packed.word(&[b"GETRANGE"]);
@@ -90,60 +86,65 @@ pub(crate) fn commands(packed: &mut Packed, inquiries: &[Inquiry<'_>]) {
             packed.number(first + BLOCK_LEN - 1);
         }
     }
-    if ids(inquiries) > 0 {
-        packed.begin(1 + ids(inquiries));
+    let ids = ids(questions);
+    if ids > 0 {
+        packed.begin(1 + ids);
         packed.word(&[b"MGET"]);
     }
-    for of in inquiries {
-        for digest in of.digests {
+    for of in questions {
+        for digest in &of.digests {
             packed.word(&of.keys.null_parts(&digest.hex()));
         }
     }
-    for of in inquiries {
-        Head::ask(packed, of);
+    for of in questions {
+        Head::ask(packed, of.keys, &of.header);
     }
 }
 
-/// How many ids are asked for.
-fn ids(inquiries: &[Inquiry<'_>]) -> usize {
-    inquiries.iter().map(|of| of.digests.len()).sum()
+fn ids(questions: &[&Question<'_>]) -> usize {
+    questions.iter().map(|of| of.digests.len()).sum()
 }
 
-/// Reads the replies to [`commands`]. What another filter says than the one that was asked is no reply.
-pub(crate) fn read(
+/// Reads the replies to [`commands`]. The reply of another filter than the one that was asked says nothing.
+pub(super) fn read(
     replies: &mut impl Iterator<Item = Value>,
-    inquiries: &[Inquiry<'_>],
+    questions: &[&Question<'_>],
 ) -> Result<SmallVec<[Result<BatchReply, Doubt>; 1]>, StoreError> {
     let mut parts = SmallVec::<[_; 1]>::new();
-    for of in inquiries {
-        let page = match of.since {
+    for of in questions {
+        let page = match of.fence {
             Some(_) => Page::read(next(replies)?)?,
             None => Page::default(),
         };
         let mut bits = SmallVec::<[Membership; FEW]>::new();
         let mut is_whole = true;
-        for position in of.positions {
+        for position in &of.positions {
             let words = words(&next(replies)?.bytes()?);
             is_whole &= words.is_some();
             bits.push(position.is_in(&words.unwrap_or_default()));
         }
         parts.push((page, bits, is_whole));
     }
-    let nulls = if ids(inquiries) > 0 { next(replies)?.array()? } else { Vec::new() };
-    if nulls.len() != ids(inquiries) {
+    let ids = ids(questions);
+    let nulls = if ids > 0 { next(replies)?.array()? } else { Vec::new() };
+    if nulls.len() != ids {
         return Err(odd(STEP, format!("{} nulls", nulls.len())));
     }
     let mut nulls = nulls.into_iter();
-    let read = parts.into_iter().zip(inquiries).map(|((page, bits, is_whole), of)| {
+    let read = parts.into_iter().zip(questions).map(|((page, bits, is_whole), of)| {
         let ids = bits.into_iter().zip(&mut nulls);
         let verdicts = ids
-            .map(|(bits, null)| Ok(verdict(bits, null.optional_bytes()?.as_deref(), of.header)))
+            .map(|(bits, null)| Ok(verdict(bits, null.optional_bytes()?.as_deref(), &of.header)))
             .collect::<Result<_, StoreError>>()?;
-        let head = Head::read(replies, of)?;
-        // Where a block is short, the string was cut, or was away for a moment. Of another filter that says nothing.
-        Ok(head.if_of(of.header).and_then(|head| {
-            if is_whole { Ok(BatchReply { head, verdicts, page }) } else { Err(Doubt::Damaged) }
-        }))
+        let head = Head::read(replies)?;
+        // A short block says that the string was cut, or was away for a moment.
+        Ok(if !head.is_of(&of.header) {
+            Err(Doubt::Suspect)
+        } else if is_whole {
+            Ok(BatchReply { head, verdicts, page })
+        } else {
+            Err(Doubt::Damaged)
+        })
     });
     read.collect()
 }
@@ -152,12 +153,12 @@ fn next(replies: &mut impl Iterator<Item = Value>) -> Result<Reply, StoreError> 
     Reply::next(STEP, replies)
 }
 
-/// Returns what there is to say of an id, and for which requests.
+/// Judges an id by its bits and its null; returns also for which requests that holds.
 fn verdict(bits: Membership, null: Option<&[u8]>, header: &Header) -> (Verdict, Scope) {
     if bits == Membership::Never {
         return (Verdict::Absent(Proof::Filter), Scope::Everyone);
     }
-    // A null counts for the generation it was found under: with the filter its claim may be lost.
+    // A null counts for the generation under which it was found.
     if let Some([scope, of @ ..]) = null
         && let Some(scope) = Scope::from_byte(*scope)
         && of == header.generation.get().to_string().as_bytes()
@@ -171,9 +172,9 @@ fn verdict(bits: Membership, null: Option<&[u8]>, header: &Header) -> (Verdict, 
 #[derive(Debug, Default)]
 pub(crate) struct Page {
     pub(crate) digests: Vec<Digest>,
-    /// The greatest number among them, the floor's too.
+    /// The greatest number among them and the floor.
     pub(crate) greatest: Option<i64>,
-    /// Whether something beyond the number was dropped.
+    /// Whether the record has dropped something beyond the number.
     pub(super) has_floor: bool,
 }
 
@@ -211,15 +212,15 @@ impl Page {
 }
 
 impl Head {
-    /// Adds the commands that end whatever is asked of a filter: the first for the metadata, the second for the header.
-    pub(crate) fn ask(packed: &mut Packed, of: &Inquiry<'_>) {
+    /// Adds the commands that end each question to a filter: for the metadata, and for the header.
+    pub(crate) fn ask(packed: &mut Packed, keys: &Keys, header: &Header) {
         packed.begin(5);
         packed.word(&[b"HMGET"]);
-        packed.word(&[of.keys.meta.as_bytes()]);
+        packed.word(&[keys.meta.as_bytes()]);
         for field in [b"inc".as_slice(), b"last", b"live"] {
             packed.word(&[field]);
         }
-        let trailer_number = of.header.string_len() as usize - TRAILER_NUMBER_FROM_END;
+        let trailer_number = header.string_len() as usize - TRAILER_NUMBER_FROM_END;
         let numbers: [(&[u8], usize); 4] = [
             (b"i64", GENERATION_OFFSET * 8),
             (b"u8", STATE_OFFSET * 8),
@@ -228,7 +229,7 @@ impl Head {
         ];
         packed.begin(2 + 3 * numbers.len());
         packed.word(&[b"BITFIELD"]);
-        packed.word(&[of.keys.bits.as_bytes()]);
+        packed.word(&[keys.bits.as_bytes()]);
         for (kind, offset) in numbers {
             packed.word(&[b"GET"]);
             packed.word(&[kind]);
@@ -236,11 +237,7 @@ impl Head {
         }
     }
 
-    /// Reads the replies to [`ask`](Self::ask).
-    pub(crate) fn read(
-        replies: &mut impl Iterator<Item = Value>,
-        of: &Inquiry<'_>,
-    ) -> Result<Self, StoreError> {
+    pub(crate) fn read(replies: &mut impl Iterator<Item = Value>) -> Result<Self, StoreError> {
         let [incarnation, last, live] = next(replies)?.fields()?;
         let [generation, state, trailer_number, stamp] = next(replies)?.fields()?;
         Ok(Self {
@@ -248,26 +245,29 @@ impl Head {
             state: state.int()?,
             trailer_number: trailer_number.int()?,
             stamp: stamp.int()?,
-            is_joined: incarnation.optional_bytes()?.as_deref() == Some(of.incarnation),
+            incarnation: incarnation.optional_bytes()?,
             last: last.int().unwrap_or(0),
             live: live.int().unwrap_or(0),
         })
     }
 
-    /// Returns it, if it is of the filter that was asked.
-    pub(crate) fn if_of(self, header: &Header) -> Result<Self, Doubt> {
-        let is = self.generation == header.generation.get();
-        if is { Ok(self) } else { Err(Doubt::Suspect) }
+    pub(crate) fn is_of(&self, header: &Header) -> bool {
+        self.generation == header.generation.get()
     }
 
-    /// Whether the filter of the generation that was asked for is live, whole and to be believed.
+    /// Whether the filter that was asked is live, whole and to be trusted.
     pub(crate) fn vouches_for(&self, header: &Header, live: &Connection) -> Result<(), Doubt> {
         self.is_live_and_whole(header)?;
         trusted(*header, live)?;
         if self.live == self.generation { Ok(()) } else { Err(Doubt::Suspect) }
     }
 
-    /// Whether it is live and whole, by whatever key and on whatever Redis process.
+    /// Whether metadata and bits hold all that was inserted: the metadata are of the incarnation that was joined, and the stamp
+    /// reaches their last number.
+    pub(crate) fn holds_all(&self, live: &Connection) -> bool {
+        self.incarnation.as_ref() == Some(&live.identity.incarnation) && self.stamp >= self.last
+    }
+
     fn is_live_and_whole(&self, header: &Header) -> Result<(), Doubt> {
         let is = |state: State| self.state == i64::from(state.as_byte());
         if is(State::Disproved) {
@@ -281,7 +281,7 @@ impl Head {
     }
 }
 
-/// Reads a block; nothing where the filter's string ends before it does.
+/// Reads a block, unless it is short.
 fn words(bytes: &[u8]) -> Option<[u64; 8]> {
     let (words, rest) = bytes.as_chunks::<8>();
     let words = <[[u8; 8]; 8]>::try_from(words).ok().filter(|_| rest.is_empty())?;
@@ -300,7 +300,7 @@ mod tests {
         /// What metadata and header say of the last number.
         pub(crate) fn at(last: i64, stamp: i64) -> Self {
             let (generation, state, trailer_number, live) = (0, 0, 0, 0);
-            Self { generation, state, trailer_number, stamp, is_joined: true, last, live }
+            Self { generation, state, trailer_number, stamp, incarnation: None, last, live }
         }
     }
 
@@ -335,17 +335,23 @@ mod tests {
         (header, digests, positions)
     }
 
-    /// Makes something of questions to the filter: the first for all ids, or one for each.
-    fn with_inquiries<T>(each: bool, make: impl FnOnce(&[Inquiry<'_>]) -> T) -> T {
+    /// Makes something of questions to the filter: one for all ids, or one for each.
+    fn with_questions<T>(each: bool, make: impl FnOnce(&[&Question<'_>]) -> T) -> T {
         let (header, digests, positions) = asked();
-        let (keys, incarnation, header) = (&Keys::new("users"), INCARNATION, &header);
-        let since = None;
-        let of =
-            |digests, positions| Inquiry { keys, header, incarnation, digests, positions, since };
+        let keys = Keys::new("users");
+        let of = |digests: &[Digest], positions: &[Position]| Question {
+            keys: &keys,
+            header: Arc::new(header),
+            digests: digests.into(),
+            positions: positions.iter().cloned().collect(),
+            fence: None,
+            known: 0,
+        };
         if each {
-            make(&[of(&digests[..1], &positions[..1]), of(&digests[1..], &positions[1..])])
+            let [first, second] = [0..1, 1..2].map(|n| of(&digests[n.clone()], &positions[n]));
+            make(&[&first, &second])
         } else {
-            make(&[of(&digests, &positions)])
+            make(&[&of(&digests, &positions)])
         }
     }
 
@@ -353,8 +359,8 @@ mod tests {
 
     /// What is made of replies.
     fn read_each(each: bool, replies: &[u8]) -> Result<Vec<Said>, StoreError> {
-        with_inquiries(each, |inquiries| {
-            let read = super::read(&mut values(replies).into_iter(), inquiries)?;
+        with_questions(each, |questions| {
+            let read = super::read(&mut values(replies).into_iter(), questions)?;
             let verdicts = |reply: BatchReply| reply.verdicts.into_vec();
             Ok(read.into_iter().map(|read| read.map(verdicts)).collect())
         })
@@ -407,23 +413,20 @@ mod tests {
 
     #[test]
     fn a_head_is_what_metadata_and_header_say() {
-        let read = |replies: &[u8]| {
-            with_inquiries(false, |inquiries| {
-                Head::read(&mut values(replies).into_iter(), &inquiries[0])
-            })
-        };
+        let read = |replies: &[u8]| Head::read(&mut values(replies).into_iter());
         let found = read(&head(7, 7, 4)).unwrap();
-        assert_eq!((found.is_joined, found.last, found.live, found.stamp), (true, 3, 7, 4));
+        assert_eq!((found.last, found.live, found.stamp), (3, 7, 4));
+        assert_eq!(found.incarnation.as_deref(), Some(INCARNATION));
         let lost = b"*3\r\n$-1\r\n$-1\r\n$-1\r\n*4\r\n:7\r\n:0\r\n:7\r\n:4\r\n";
         let lost = read(lost).unwrap();
-        assert_eq!((lost.is_joined, lost.last, lost.live), (false, 0, 0));
+        assert_eq!((&lost.incarnation, lost.last, lost.live), (&None, 0, 0));
         let header = asked().0;
         assert_eq!(lost.is_live_and_whole(&header), Err(Doubt::Damaged), "no state");
         let whole = read(&head(7, header.generation.trailer_number(), 4)).unwrap();
         assert_eq!(whole.is_live_and_whole(&header), Ok(()));
         let cut = read(&head(7, 8, 4)).unwrap();
         assert_eq!(cut.is_live_and_whole(&header), Err(Doubt::Damaged), "another trailer");
-        assert_eq!(read(&head(8, 8, 4)).unwrap().if_of(&header).err(), Some(Doubt::Suspect));
+        assert!(!read(&head(8, 8, 4)).unwrap().is_of(&header));
     }
 
     #[test]
@@ -456,7 +459,7 @@ mod tests {
         }
         expected.add_command(numbers);
         let mut packed = Packed::default();
-        with_inquiries(false, |inquiries| commands(&mut packed, inquiries));
+        with_questions(false, |questions| commands(&mut packed, questions));
         assert_eq!(packed.bytes, expected.get_packed_pipeline());
         assert_eq!(packed.commands, expected.len());
     }

@@ -1,5 +1,6 @@
-//! One batch: what is asked of which shard, and what becomes of each check.
+//! A batch: its questions to shards, and the answers to its checks.
 
+use std::mem;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,10 +9,10 @@ use smallvec::SmallVec;
 use tokio::time::timeout;
 
 use super::answer::{
-    self, BYTES_A_FILTER, BYTES_A_PAGE, BYTES_AN_ID, BatchReply, FEW, Head, Inquiry, commands,
+    self, BYTES_A_FILTER, BYTES_A_PAGE, BYTES_AN_ID, BatchReply, FEW, Head, Question, commands,
 };
 use crate::error::StoreError;
-use crate::filter::{Header, Membership, Position};
+use crate::filter::{Header, Membership};
 use crate::id::Digest;
 use crate::nulls::scope::Scope;
 use crate::refusal::Refusal;
@@ -28,40 +29,26 @@ use crate::store::redis::shard::Shard;
 use crate::store::redis::shards::Shards;
 use crate::verdict::{Doubt, Proof, Verdict};
 
-/// A check that waits in the queue, and then in a batch.
 type PendingCheck = queue::PendingCheck<Identities, Asked>;
 
 /// What a batch asks of one shard.
 pub(super) struct Part<'a> {
     shard: &'a Shard,
-    /// The shard's connection, if it has joined it.
     connection: Result<Connection, Doubt>,
-    /// Each once.
+    /// Each id once.
     asked: SmallVec<[Asked; FEW]>,
-    /// How many wait for the answers.
     callers: usize,
-    /// Whether an absence could be believed before it was asked for: an answer from before the replay may be read after it.
+    /// Whether an absence could be believed before the question was sent: the answer may be older than a replay that ends
+    /// meanwhile.
     pub(super) believed: Result<(), Doubt>,
-    /// What is asked, while there is no answer to it.
-    question: Option<Question>,
-    /// Whether another filter answered than the one that was asked, or a fence proved nothing.
+    question: Option<Question<'a>>,
+    /// Whether it is to be asked: at first, and again where another filter answered than the one that was asked, or a fence
+    /// proved nothing.
     is_open: bool,
     /// Whether a fence has brought a copy up to the last insert.
     pub(super) is_proven: bool,
-    /// What there is to say of each id, so far, and whether a fence has said it.
+    /// The answer for each id, so far, and whether a fence gave it.
     answer: Result<SmallVec<[(Lookup, bool); FEW]>, Doubt>,
-}
-
-/// What is asked of a shard's filter.
-struct Question {
-    header: Arc<Header>,
-    /// Those that are asked for one by one, and where their bits are.
-    digests: SmallVec<[Digest; FEW]>,
-    positions: SmallVec<[Position; FEW]>,
-    /// The copy that is brought up to the last insert, and from where on.
-    fence: Option<(Arc<FilterCopy>, i64)>,
-    /// The number of the last insert that was known before.
-    known: i64,
 }
 
 impl Checks for Shards {
@@ -69,7 +56,7 @@ impl Checks for Shards {
     type Asked = Asked;
 
     fn has_copy(&self) -> bool {
-        // Of one for all: each lone check asks this.
+        // The first shard stands for all: each lone check asks this.
         let shard = &self.all[0];
         shard.filter.load().as_ref().is_some_and(|live| shard.copies.to_fence(live).is_some())
     }
@@ -82,7 +69,7 @@ impl Checks for Shards {
     ) {
         let node = Arc::clone(node);
         let on = Arc::clone(live);
-        let shared = NodeSession::new(node, on);
+        let shared = Arc::new(NodeSession { node, on });
         // Checks of one id share a place in the commands, and the reply. This order is that of the shards, too.
         checks.sort_unstable_by_key(|check| *check.asked.digest.as_bytes());
         let shard = |check: &PendingCheck| check.asked.digest.shard(self.all.len());
@@ -93,9 +80,8 @@ impl Checks for Shards {
             }
         }
         let deadline = self.check_deadline;
-        // Keys of how many shards one command may name: in a cluster they are in different slots.
+        // In a cluster the keys of shards are in different slots, and no command may name those of two.
         let at_once = if self.groups.slots.is_some() { 1 } else { self.all.len() };
-        // What is not answered by then says so.
         timeout(deadline, ask_twice(&mut parts, at_once, deadline)).await.ok();
         let mut checks = checks.drain(..);
         for part in &parts {
@@ -122,7 +108,7 @@ impl<'a> Part<'a> {
             callers,
             believed: Ok(()),
             question: None,
-            is_open: false,
+            is_open: true,
             is_proven: false,
             answer: Err(Doubt::Timeout),
         };
@@ -130,13 +116,12 @@ impl<'a> Part<'a> {
         part
     }
 
-    /// Whether an absence may be believed at this moment.
     fn believes(&self) -> Result<(), Doubt> {
         let connection = self.connection.as_ref().map_err(|doubt| *doubt)?;
         self.shard.believes(connection)
     }
 
-    /// Looks at Redis which filter is live, and puts the question to it.
+    /// Reads which filter is live, and puts the question to it.
     async fn look(&mut self, deadline: Duration) {
         let Ok(connection) = &self.connection else { return };
         let view = self.shard.read_view(connection, deadline).await;
@@ -161,26 +146,18 @@ impl<'a> Part<'a> {
         // A copy is also brought up where nobody asks.
         let fence = fence.filter(|_| self.asked.is_empty() || digests.len() < self.asked.len());
         let known = self.shard.known.seen.last_in(&connection.identity.incarnation);
-        self.question = Some(Question { header, digests, positions, fence, known });
+        let keys = &self.shard.known.keys;
+        self.question = Some(Question { keys, header, digests, positions, fence, known });
     }
 
-    /// Returns the copy by which a fence may answer, where somebody asks for what it may answer.
+    /// Returns the copy by which a fence may answer, if one may.
     fn copy(&self, live: &Header) -> Option<Arc<FilterCopy>> {
         let may = self.believed.is_ok() && self.asked.iter().any(|asked| asked.by_copy);
         may.then(|| self.shard.copies.to_fence(live)).flatten()
     }
 
-    /// Returns what is asked, while there is no answer to it.
-    fn inquiry(&self) -> Option<Inquiry<'_>> {
-        let Question { header, digests, positions, fence, .. } = self.question.as_ref()?;
-        let incarnation = &self.connection.as_ref().ok()?.identity.incarnation;
-        let keys = &self.shard.known.keys;
-        let since = fence.as_ref().map(|(_, since)| *since);
-        Some(Inquiry { keys, header, incarnation, digests, positions, since })
-    }
-
-    /// Takes in why Redis said nothing. What it does not serve is left at once: it may serve it again, without what it took
-    /// elsewhere.
+    /// Notes why Redis said nothing. A shard that the node does not serve is left at once: the node may serve it again, without
+    /// the inserts that came elsewhere.
     fn fail(&mut self, error: &StoreError) {
         if self.question.is_none() {
             return;
@@ -194,19 +171,18 @@ impl<'a> Part<'a> {
         self.take(Err(error.doubt()));
     }
 
-    /// Takes in what Redis said.
     fn take(&mut self, said: Result<BatchReply, Doubt>) {
         let Some(question) = self.question.take() else { return };
         let Question { header, digests, fence, known, .. } = question;
         let is_replaced = matches!(said, Err(Doubt::Suspect));
         let connection = self.connection.as_ref().map_err(|doubt| *doubt);
         let said = connection.and_then(|connection| {
-            let head = said.as_ref().map_err(|doubt| *doubt).map(|said| said.head);
+            let head = said.as_ref().map_err(|doubt| *doubt).map(|said| &said.head);
             self.shard.judge(&header, known, head, connection).and(said)
         });
         let proven = fence.and_then(|(copy, since)| {
             let takes = |said: &BatchReply| {
-                self.believes().is_ok() && copy.takes(&said.page, said.head, since)
+                self.believes().is_ok() && copy.takes(&said.page, &said.head, since)
             };
             let is_proven = said.as_ref().is_ok_and(takes);
             copy.falls_behind(!is_proven);
@@ -219,7 +195,7 @@ impl<'a> Part<'a> {
             said.map(|said| self.found(&header, &digests, &said.verdicts, proven.as_deref()));
     }
 
-    /// Returns what there is to say of each id: by itself, or by what a copy lacks or holds that a fence has brought up.
+    /// Returns the answer for each id: by its own bits, or by the copy that a fence has brought up to the last insert.
     fn found(
         &self,
         header: &Header,
@@ -244,16 +220,15 @@ impl<'a> Part<'a> {
                 Some(Membership::Possible) => Lookup::of(Verdict::Present, Scope::Everyone, None),
                 None => Lookup::unknown(Doubt::Timeout),
             };
-            (by_fence, true)
+            (by_fence, proven.is_some())
         };
         self.asked.iter().map(of).collect()
     }
 
-    /// Tells each check what was found of its digest, in whose order both are. Absence is only said where it was believed before,
-    /// and is now.
+    /// Answers the checks, which are in the order of their digests. Absence is only said where it was believed before the question
+    /// was sent, and is now.
     fn tell(&self, checks: impl Iterator<Item = PendingCheck>) {
         let found = match &self.answer {
-            Ok(_) if self.is_open => return refuse(checks, Doubt::Timeout),
             Ok(found) => found,
             Err(doubt) => {
                 if *doubt != Doubt::Timeout {
@@ -264,7 +239,7 @@ impl<'a> Part<'a> {
         };
         let believes = self.believed.and_then(|()| self.believes());
         let mut said = self.asked.iter().zip(found).peekable();
-        // How many a fence has answered, and an id of theirs.
+        // How many ids a fence has answered for, and the last one.
         let mut fenced = None;
         for check in checks {
             while said.next_if(|(asked, _)| asked.digest != check.asked.digest).is_some() {}
@@ -289,12 +264,12 @@ impl<'a> Part<'a> {
 }
 
 impl Shard {
-    /// Takes in what was said of the filter with this header, on a connection which knew of this number before it asked.
+    /// Judges what metadata and header say of the filter; `known` is the last number that was known before it was asked.
     pub(super) fn judge(
         &self,
         header: &Arc<Header>,
         known: i64,
-        said: Result<Head, Doubt>,
+        said: Result<&Head, Doubt>,
         connection: &Connection,
     ) -> Result<(), Doubt> {
         let vouched = said.and_then(|head| head.vouches_for(header, connection));
@@ -306,13 +281,13 @@ impl Shard {
             | Doubt::OtherKey,
         ) = vouched
         {
-            // The header this process knows says otherwise: it is not to be shown any more.
+            // The header that this process knows is outdated.
             self.forget(header);
         }
         vouched?;
         let head = said?;
-        if !head.is_joined || head.last < known || head.stamp < head.last {
-            // One of them is another, or an older one: the next connection finds out what has happened.
+        if !head.holds_all(connection) || head.last < known {
+            // Metadata or bits are others, or older copies: the next join finds out what has happened.
             self.withdraw(connection);
             return Err(Doubt::Suspect);
         }
@@ -321,24 +296,27 @@ impl Shard {
     }
 }
 
-/// Asks, and asks those once more whose filter was replaced since this process last looked, or whose fence proved nothing.
+/// Asks all shards, and once more those whose filter was replaced since this process last looked, or whose fence proved nothing.
 async fn ask_twice(parts: &mut [Part<'_>], at_once: usize, deadline: Duration) {
-    put(parts, |_| true, deadline).await;
-    ask(parts, at_once, deadline).await;
-    put(parts, |part| part.is_open, deadline).await;
-    ask(parts, at_once, deadline).await;
+    for may_fence in [true, false] {
+        put(parts, may_fence, deadline).await;
+        ask(parts, at_once, deadline).await;
+    }
 }
 
-/// Puts questions, most of them without a look at Redis.
-async fn put(parts: &mut [Part<'_>], to: impl Fn(&Part<'_>) -> bool, deadline: Duration) {
+/// Puts questions to the shards that are to be asked, reading their headers only where none is known.
+async fn put(parts: &mut [Part<'_>], may_fence: bool, deadline: Duration) {
     let mut looks = Vec::new();
     // A lone id is cheaper by itself.
     let is_lone = matches!(&*parts, [part] if part.asked.len() == 1);
-    for part in parts.iter_mut().filter(|part| to(part)) {
+    for part in parts {
+        if !mem::take(&mut part.is_open) {
+            continue;
+        }
         match (&part.connection, part.shard.filter.load_full()) {
             (Err(doubt), _) => part.answer = Err(*doubt),
             (Ok(_), Some(header)) => {
-                let copy = if part.is_open || is_lone { None } else { part.copy(&header) };
+                let copy = if may_fence && !is_lone { part.copy(&header) } else { None };
                 part.put(header, copy);
             }
             (Ok(_), None) => looks.push(part.look(deadline)),
@@ -347,7 +325,7 @@ async fn put(parts: &mut [Part<'_>], to: impl Fn(&Part<'_>) -> bool, deadline: D
     join_all(looks).await;
 }
 
-/// Asks what was put to any shard, in one go. A command names keys of `at_once` shards at most.
+/// Sends all questions at once. A command names keys of `at_once` shards at most.
 pub(super) async fn ask(parts: &mut [Part<'_>], at_once: usize, deadline: Duration) {
     let mut open = parts.iter().filter(|part| part.question.is_some());
     // All are of one node.
@@ -355,7 +333,7 @@ pub(super) async fn ask(parts: &mut [Part<'_>], at_once: usize, deadline: Durati
     let is_one = open.next().is_none();
     let said = send(parts, connection, at_once, deadline).await;
     if let Err(StoreError::GivenUp { .. }) = said {
-        // Whose reply it is, is not known any more.
+        // Replies and commands are out of step.
         connection.node.link.withdraw(&connection.on);
     }
     match said {
@@ -363,7 +341,7 @@ pub(super) async fn ask(parts: &mut [Part<'_>], at_once: usize, deadline: Durati
             let open = parts.iter_mut().filter(|part| part.question.is_some());
             open.zip(said).for_each(|(part, said)| part.take(said));
         }
-        // What one shard refuses says nothing of the others.
+        // Redis may refuse one shard and serve the others.
         Err(StoreError::Refused { .. }) if !is_one => {
             let each = parts.chunks_mut(1);
             join_all(each.map(|part| Box::pin(ask(part, at_once, deadline)))).await;
@@ -372,25 +350,25 @@ pub(super) async fn ask(parts: &mut [Part<'_>], at_once: usize, deadline: Durati
     }
 }
 
-/// Sends what was put, and reads what Redis says to each part that asks.
 async fn send(
     parts: &[Part<'_>],
     connection: &Connection,
     at_once: usize,
     deadline: Duration,
 ) -> Result<SmallVec<[Result<BatchReply, Doubt>; 1]>, StoreError> {
-    let inquiries: SmallVec<[Inquiry<'_>; 1]> = parts.iter().filter_map(Part::inquiry).collect();
-    let callers = parts.iter().filter(|part| part.question.is_some()).map(|part| part.callers);
-    let bytes = inquiries.iter().map(|of| of.digests.len() * BYTES_AN_ID + BYTES_A_FILTER);
+    let asking = || parts.iter().filter_map(|part| part.question.as_ref().map(|of| (part, of)));
+    let questions: SmallVec<[&Question<'_>; 1]> = asking().map(|(_, question)| question).collect();
+    let callers = asking().map(|(part, _)| part.callers);
+    let bytes = questions.iter().map(|of| of.digests.len() * BYTES_AN_ID + BYTES_A_FILTER);
     let mut packed = Packed::with_capacity(bytes.sum());
-    inquiries.chunks(at_once).for_each(|inquiries| commands(&mut packed, inquiries));
-    let fences = inquiries.iter().filter(|of| of.since.is_some()).count();
+    questions.chunks(at_once).for_each(|questions| commands(&mut packed, questions));
+    let fences = questions.iter().filter(|of| of.fence.is_some()).count();
     let packed = packed.for_long_replies(fences * BYTES_A_PAGE);
     let callers = callers.sum::<usize>().max(1);
     let mut replies = connection.send(callers, packed, deadline).await?.into_iter();
     let mut said = SmallVec::new();
-    for inquiries in inquiries.chunks(at_once) {
-        said.extend(answer::read(&mut replies, inquiries)?);
+    for questions in questions.chunks(at_once) {
+        said.extend(answer::read(&mut replies, questions)?);
     }
     Ok(said)
 }

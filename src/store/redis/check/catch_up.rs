@@ -1,9 +1,9 @@
-//! The fence: one small question to Redis by which all ids that are asked for, and that this process's copy lacks, are absent.
+//! The fence: one small question to Redis proves absent all ids of a batch that this process's copy lacks.
 //!
-//! A copy holds all that was inserted up to its position. What came since is in the record of recent inserts, beyond that position.
-//! So the record's entries, the metadata and the header, asked for after the requests have arrived, bring the copy up to the
-//! last insert, and what it lacks then is absent, on Redis's word. In Raft this is a read index (Ongaro's dissertation, §6.4), with the
-//! filter as the state machine. Where anything is odd, ids are asked for one by one.
+//! A copy holds all inserts up to its position, and the record of recent inserts has those beyond it. So the record's entries, the
+//! metadata and the header, asked for after the requests have arrived, bring the copy up to the last insert. In Raft this is a
+//! read index (Ongaro's dissertation, §6.4), with the filter as the state machine. Where anything is odd, ids are asked for one by
+//! one.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -32,12 +32,12 @@ impl Shard {
         }
     }
 
-    /// Brings a copy up to the last insert. Returns whether it has all that was inserted before this was asked; else ids are asked for
-    /// one by one until it has.
+    /// Brings a copy up to the last insert. Returns whether it holds all inserts before the call; until it does, ids are asked for
+    /// one by one.
     pub(crate) async fn catch_up(&self, copy: &Arc<FilterCopy>) -> bool {
         let (node, deadline) = (self.node(), self.known.settings.check_deadline);
         let Some(on) = node.link.current() else { return false };
-        let mut part = Part::new(self, NodeSession::new(node, on), &[]);
+        let mut part = Part::new(self, Arc::new(NodeSession { node, on }), &[]);
         let live = self.filter.load_full().filter(|live| live.is_same_build(&copy.header));
         let Some(live) = live.filter(|_| part.believed.is_ok()) else {
             copy.falls_behind(true);
@@ -53,14 +53,14 @@ impl Shard {
 }
 
 impl FilterCopy {
-    /// Takes in what was found beyond a position of its own. Returns whether it is up to the last insert.
-    pub(super) fn takes(&self, page: &Page, head: Head, since: i64) -> bool {
+    /// Takes in the record's entries beyond `since`. Returns whether the copy holds the last insert.
+    pub(super) fn takes(&self, page: &Page, head: &Head, since: i64) -> bool {
         if page.has_floor {
             self.is_left_behind();
             return false;
         }
         self.hold(page.digests.iter());
-        // All three places hold the last number, but where an insert came between the commands.
+        // The three numbers differ where an insert came between the commands.
         let greatest = page.greatest.unwrap_or(since);
         let is_last = greatest == head.stamp && greatest == head.last;
         if is_last || page.is_full() {

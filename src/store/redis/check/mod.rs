@@ -1,7 +1,7 @@
-//! The check: what is known of an id. One round trip tells; another one where a fence proves nothing, or the filter was replaced.
+//! The check: one round trip, and another one where a fence proves nothing, or the filter was replaced.
 //!
-//! Checks merge: what queued while batches were under way is the next one (`store/link/queue.rs` says when it leaves). A batch asks
-//! each shard that it touches for all ids that this process's copy lacks by one fence (`catch_up`), and for the others one by one.
+//! Checks that queue while batches are under way are the next batch (`store/link/queue.rs` says when it leaves). A batch asks each
+//! shard by one fence (`catch_up`) for all ids that this process's copy lacks, and for the others one by one.
 
 pub(super) mod answer;
 mod batch;
@@ -21,8 +21,7 @@ use crate::store::{Answer, Lookup, Lookups, Sought};
 use crate::verdict::Doubt;
 
 impl Shards {
-    /// Asks for ids, one alone or several from the queue, and returns the answer, which comes within the deadline, whatever
-    /// Redis does. A fence may answer for ids that this process's copy lacks.
+    /// Asks for ids. The answer comes within the deadline, whatever Redis does.
     pub(crate) fn check(self: &Arc<Self>, ids: &[Sought<'_>], at: Instant) -> Answer<Lookups> {
         let sent = ids.iter().map(|&(id, made)| {
             let (shard, made) = self.place(id, made);
@@ -37,7 +36,6 @@ impl Shards {
         self.look_up_digest(shard, digest_of(id, made)).await
     }
 
-    /// Asks for a digest by itself.
     pub(crate) async fn look_up_digest(
         self: &Arc<Self>,
         shard: &Shard,
@@ -69,7 +67,7 @@ impl Shards {
     }
 }
 
-/// Makes an id's digest with the key of a session, unless it was made.
+/// Makes an id's digest with the key of a session, unless it was made before.
 fn digest_of(id: &Id, made: Option<KeyedDigest>) -> impl FnOnce(&Identity) -> Option<Digest> {
     move |joined| Some(joined.digester.digest_once(id, made).digest)
 }

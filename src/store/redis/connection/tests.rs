@@ -49,7 +49,7 @@ pub(crate) fn joined(
     identities.note(0, Ok(identity));
     let node = Arc::clone(&unreached(&Settings::new("users".into())).groups.servers[0].node);
     let on = session(transport, run, identities);
-    Connection::of(NodeSession::new(node, on), Purpose::Checks, 0).unwrap()
+    Connection::of(Arc::new(NodeSession { node, on }), Purpose::Checks, 0).unwrap()
 }
 
 struct Silent;
@@ -84,8 +84,12 @@ async fn an_insert_by_a_session_or_a_node_that_the_shard_has_left_is_not_acknowl
     let own = joined(Arc::new(Silent), 1, b"first", 0);
     let node = shard.node();
     node.link.put_into_use(&own.on);
-    let inserts =
-        Connection::of(NodeSession::new(node, Arc::clone(&own.on)), Purpose::Inserts, 0).unwrap();
+    let inserts = Connection::of(
+        Arc::new(NodeSession { node, on: Arc::clone(&own.on) }),
+        Purpose::Inserts,
+        0,
+    )
+    .unwrap();
     assert!(shard.is_on(&inserts));
     let other = joined(Arc::new(Silent), 1, b"first", 0);
     shard.node().link.put_into_use(&other.on);

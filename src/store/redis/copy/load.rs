@@ -1,6 +1,5 @@
 //! Reads the copy, piece by piece, when a filter has gone live.
 
-use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::Duration;
@@ -16,31 +15,27 @@ use crate::random;
 use crate::refusal::Refusal;
 use crate::store::link::resp::Packed;
 use crate::store::link::session::Purpose;
-use crate::store::redis::check::answer::{Head, Inquiry};
+use crate::store::redis::check::answer::Head;
 use crate::store::redis::connection::Connection;
 use crate::store::redis::incarnation::join_all::is_turn_of;
 use crate::store::redis::shard::Shard;
 use crate::store::scan;
 
-/// How often it is looked whether another filter is live.
 const PERIOD: Duration = Duration::from_secs(1);
-/// How long each round trip may take.
 const DEADLINE: Duration = Duration::from_secs(1);
 /// Blocks read at once, 64 KiB: Redis holds a reply until its reader has taken it, and a poll that waits behind it ends a session.
 const BLOCKS: u32 = 1_024;
-/// Bytes a second, and how many times as long as a piece took is waited for the next, whichever is slower: where many
-/// processes read at once, each takes less.
+/// The most bytes a second, and the least rest after a piece, as a multiple of the time that it took: where many processes read
+/// at once, each reads less.
 const PACE: f64 = (16 << 20) as f64;
 const REST: u32 = 4;
-/// Processes that start together, and those that see a filter go live, read at different moments: within the first
-/// at a start, and within a tenth of the time between two rebuilds, up to the second.
+/// Processes read at different moments: within the first time after a start, and within a tenth of the time between two rebuilds,
+/// the second at most, after a swap.
 const SPREAD: (Duration, Duration) = (Duration::from_secs(3), Duration::from_secs(5 * 60));
 const SPREAD_PARTS: u32 = 10;
 
 impl Shard {
-    /// Keeps a copy of the live filter, for as long as it is polled.
     pub(crate) async fn keep_copy(self: Arc<Self>) {
-        // The generation of which it was told last that it is not copied.
         let mut told = None;
         for turn in 0.. {
             sleep(PERIOD).await;
@@ -49,7 +44,7 @@ impl Shard {
                 continue;
             }
             if let Some(copy) = self.copies.of(&header) {
-                // Where nobody asks it would fall behind.
+                // Without requests it would fall behind.
                 if copy.is_behind() || is_turn_of(self.number, self.of, turn) {
                     self.catch_up_by_pages(&copy).await;
                 }
@@ -76,12 +71,17 @@ impl Shard {
         let room = self.copies.room(header.string_len())?;
         let connection = self.connected(Purpose::Rebuilds, DEADLINE).await?;
         let read = Instant::now();
-        let first = self.is_live(header, &connection).await?;
+        let position = self.is_live(header, &connection).await?.stamp;
         let filter = scan::empty(header.geometry).await?;
         for from in (0..header.geometry.blocks).step_by(BLOCKS as usize) {
             let begun = Instant::now();
             let blocks = from..header.geometry.blocks.min(from + BLOCKS);
-            let piece = self.read_blocks(&connection, &blocks).await?;
+            let first = FRONT_LEN + blocks.start as usize * BLOCK_LEN;
+            let len = blocks.len() * BLOCK_LEN;
+            let mut piece = cmd("GETRANGE");
+            piece.arg(&self.known.keys.bits).arg(first).arg(first + len - 1);
+            let piece = Packed::from(piece).for_long_replies(len);
+            let piece = connection.ask("a copy", piece, DEADLINE).await?.bytes()?;
             filter.read_blocks(blocks, &piece).ok_or_else(replaced)?;
             let paced = Duration::from_secs_f64(piece.len() as f64 / PACE);
             sleep(paced.max(begun.elapsed() * REST)).await;
@@ -89,48 +89,38 @@ impl Shard {
         self.is_live(header, &connection).await?;
         let digester = connection.identity.digester.clone();
         let built = built(header, &connection, read);
-        // What is inserted while it is read may be in it or not.
-        let (position, is_behind) = (AtomicI64::new(first.stamp), AtomicBool::new(false));
-        let header = *header;
-        let copy = FilterCopy { header, digester, filter, built, read, position, is_behind, room };
+        let copy = FilterCopy {
+            header: *header,
+            digester,
+            filter,
+            built,
+            read,
+            // Inserts that come while it is read may be in it or not.
+            position: AtomicI64::new(position),
+            is_behind: AtomicBool::new(false),
+            room,
+        };
         self.copies.current.store(Some(Arc::new(copy)));
         Ok(())
     }
 
     /// Fails unless the filter with this header is live, and holds all that was inserted.
     async fn is_live(&self, header: &Header, bulk: &Connection) -> Result<Head, StoreError> {
-        let keys = &self.known.keys;
-        let incarnation = &bulk.identity.incarnation;
-        let of = Inquiry { keys, header, incarnation, digests: &[], positions: &[], since: None };
         let mut packed = Packed::default();
-        Head::ask(&mut packed, &of);
+        Head::ask(&mut packed, &self.known.keys, header);
         let replies = bulk.send(1, packed, DEADLINE).await?;
-        let head = Head::read(&mut replies.into_iter(), &of)?;
-        let is_live = head.if_of(header).and_then(|head| head.vouches_for(header, bulk)).is_ok();
-        let is_whole = head.is_joined && head.stamp >= head.last;
-        if is_live && is_whole { Ok(head) } else { Err(replaced()) }
-    }
-
-    async fn read_blocks(
-        &self,
-        bulk: &Connection,
-        blocks: &Range<u32>,
-    ) -> Result<Vec<u8>, StoreError> {
-        let first = FRONT_LEN + blocks.start as usize * BLOCK_LEN;
-        let len = blocks.len() * BLOCK_LEN;
-        let mut read = cmd("GETRANGE");
-        read.arg(&self.known.keys.bits).arg(first).arg(first + len - 1);
-        let read = Packed::from(read).for_long_replies(len);
-        bulk.ask("a copy", read, DEADLINE).await?.bytes()
+        let head = Head::read(&mut replies.into_iter())?;
+        let is_of = head.is_of(header) && head.vouches_for(header, bulk).is_ok();
+        let is_live = is_of && head.holds_all(bulk);
+        if is_live { Ok(head) } else { Err(replaced()) }
     }
 }
 
-/// The filter that is copied is not live, or not any more.
 fn replaced() -> StoreError {
     StoreError::lost("the end of the copy")
 }
 
-/// When the build of the filter with this header began: its generation says so, by Redis's clock.
+/// Returns when the build of a filter began: its generation says so, by Redis's clock.
 fn built(header: &Header, bulk: &Connection, now: Instant) -> Instant {
     let ago = bulk.on.redis_us(now).saturating_sub(header.generation.get());
     let ago = Duration::from_micros(u64::try_from(ago).unwrap_or(0));
@@ -138,16 +128,14 @@ fn built(header: &Header, bulk: &Connection, now: Instant) -> Instant {
 }
 
 impl Copies {
-    /// Returns how long to wait before the filter with this header is read.
     fn wait(&self, header: &Header) -> Duration {
-        // A generation is the time at which its rebuild began, µs.
         let between = self.current.load().as_ref().map(|copy| {
             let between = header.generation.get().saturating_sub(copy.header.generation.get());
             Duration::from_micros(u64::try_from(between).unwrap_or(0))
         });
         let spread = match between {
             None => SPREAD.0,
-            // It is the same filter, whose copy was left behind: what has done that may go on.
+            // A copy of the same filter was left behind: the stream of inserts may go on.
             Some(Duration::ZERO) => SPREAD.1,
             Some(between) => (between / SPREAD_PARTS).min(SPREAD.1),
         };

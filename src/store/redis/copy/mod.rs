@@ -28,33 +28,29 @@ pub(crate) struct Copies {
 }
 
 pub(crate) struct FilterCopy {
-    /// That of the filter it was read from.
     pub(crate) header: Header,
     digester: Digester,
     filter: Filter,
-    /// When the build of that filter began: what was learnt of an id since may be missing in it.
+    /// When the filter's build began: what requests have learnt of an id since may be missing in it.
     built: Instant,
-    /// When it began to be read.
     read: Instant,
-    /// Up to which number it holds all inserts; [`LEFT_BEHIND`] where the record has dropped some that it lacks.
+    /// Up to which number it holds all inserts; [`LEFT_BEHIND`] where it lacks some that the record has dropped.
     position: AtomicI64,
-    /// Whether the last fence has proven nothing, as when more has come since than it reads.
+    /// Whether the last fence has proven nothing, as when more inserts came since than it reads.
     is_behind: AtomicBool,
     room: Room,
 }
 
-/// No number of an insert.
 const LEFT_BEHIND: i64 = -1;
 
 impl FilterCopy {
-    /// Whether it is of the filter with this header, and was not left behind.
     fn is_of(&self, header: &Header) -> bool {
         self.header.is_same_build(header) && self.position().is_some()
     }
 
     /// Returns up to which number it holds all inserts, unless it was left behind.
     pub(crate) fn position(&self) -> Option<i64> {
-        // What was put into it up to there is seen by whoever sees this.
+        // Whoever sees this sees the bits that were set before.
         Some(self.position.load(Ordering::Acquire)).filter(|at| *at != LEFT_BEHIND)
     }
 
@@ -62,7 +58,6 @@ impl FilterCopy {
         self.is_behind.load(Ordering::Relaxed)
     }
 
-    /// All inserts up to this number have been put into it.
     pub(crate) fn moves_to(&self, number: i64) {
         let grows = |at: i64| (at != LEFT_BEHIND).then_some(at.max(number));
         self.position.fetch_update(Ordering::Release, Ordering::Relaxed, grows).ok();
@@ -72,12 +67,11 @@ impl FilterCopy {
         self.is_behind.store(is_behind, Ordering::Relaxed);
     }
 
-    /// The record has dropped inserts that it lacks: it is read again.
+    /// Notes that it lacks inserts that the record has dropped: another copy is read.
     pub(crate) fn is_left_behind(&self) {
         self.position.store(LEFT_BEHIND, Ordering::Relaxed);
     }
 
-    /// Puts ids into it.
     pub(crate) fn hold<'a>(&self, digests: impl Iterator<Item = &'a Digest>) {
         for digest in digests {
             // To read is cheaper, and most are there.
@@ -87,12 +81,11 @@ impl FilterCopy {
         }
     }
 
-    /// Looks for a digest by the filter's own key.
     pub(crate) fn lookup(&self, digest: &Digest) -> Membership {
         self.filter.lookup(digest)
     }
 
-    /// Whether it lacks an id; nothing is said of a digest by another key.
+    /// Whether it lacks an id; false of a digest by another key.
     pub(crate) fn lacks(&self, made: &KeyedDigest) -> bool {
         let digest = made.by(&self.digester);
         digest.is_some_and(|digest| self.filter.lookup(&digest) == Membership::Never)
@@ -110,17 +103,13 @@ impl Copies {
         }
     }
 
-    /// Drops a damaged copy. No other is made of its filter.
+    /// Drops a damaged copy. No other is read of its filter.
     pub(crate) fn drops(&self, copy: &Arc<FilterCopy>) {
         self.damaged.store(copy.header.generation.get(), Ordering::Relaxed);
         self.current.compare_and_swap(copy, None::<Arc<FilterCopy>>);
     }
 
-    pub(crate) const fn are_wanted(&self) -> bool {
-        self.limit > 0
-    }
-
-    /// Puts ids into the copy, if it is of such a filter.
+    /// Puts ids into the copy, if it is of a filter that `is_of` names.
     pub(crate) fn hold<'a>(
         &self,
         is_of: impl Fn(&Header) -> bool,
@@ -131,25 +120,23 @@ impl Copies {
         }
     }
 
-    /// Returns the copy, if it is of the filter with this header, and was not left behind.
     pub(crate) fn of(&self, header: &Header) -> Option<Arc<FilterCopy>> {
         self.current.load_full().filter(|copy| copy.is_of(header))
     }
 
-    /// The same, if a fence may bring it up to the last insert.
+    /// Returns the copy of the live filter, if a fence may bring it up to the last insert.
     pub(crate) fn to_fence(&self, live: &Header) -> Option<Arc<FilterCopy>> {
         self.of(live).filter(|copy| !copy.is_behind())
     }
 
-    /// Returns the false-positive rate of the filter with this header if its copy holds more ids than it was sized for.
+    /// Returns the false-positive rate of a filter whose copy holds more ids than it was sized for.
     pub(crate) fn rate_beyond(&self, header: &Header) -> Option<f64> {
         let current = self.current.load();
         let copy = current.as_ref().filter(|copy| copy.is_of(header))?;
         copy.filter.rate_beyond(header.capacity.into())
     }
 
-    /// Says whether the copy holds an id, where the filter with this header is live, or none is; returns also the digest that
-    /// it took.
+    /// Says whether the copy holds an id; returns also the digest that it took.
     pub(crate) fn copied(
         &self,
         id: &Id,
@@ -169,13 +156,12 @@ impl Copies {
         (Some(made), copied)
     }
 
-    /// A fence has answered for so many ids, among them this one.
     pub(crate) fn answered(&self, ids: u64, sample: KeyedDigest) {
         self.fenced.fetch_add(ids, Ordering::Relaxed);
         *self.sample.lock() = Some(sample);
     }
 
-    /// Takes an id that a fence has answered for since this was asked last.
+    /// Takes an id that a fence has answered for since the last call.
     pub(crate) fn refused(&self) -> Option<KeyedDigest> {
         self.sample.lock().take()
     }
@@ -194,14 +180,13 @@ impl Copies {
     }
 }
 
-/// What the copies of all guards of this process take together.
 static TAKEN: AtomicU64 = AtomicU64::new(0);
 
 /// Room for one copy, given back when it is dropped.
 struct Room(u64);
 
 impl Room {
-    /// Takes room for so many bytes, if all copies of this process stay within a limit.
+    /// Takes room for a copy, if all copies of this process stay within a limit.
     fn take(bytes: u64, limit: u64) -> Option<Self> {
         let fits = |taken: u64| taken.checked_add(bytes).filter(|all| *all <= limit);
         TAKEN.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits).ok()?;

@@ -11,17 +11,15 @@ use crate::store::link::session::Session;
 use crate::store::link::supervised::LinkTrouble;
 use crate::store::redis::fleet::Fleet;
 
-/// What a session learnt when it joined the metadata of each shard, by number.
+/// What a session learnt of each shard, by number.
 pub(crate) struct Identities(Box<[ArcSwap<Place>]>);
 
 /// What a session learnt of one shard, or why it has not joined it.
 type Place = Result<Arc<Identity>, LinkTrouble>;
 
-/// A session that has done so.
 pub(crate) type JoinedAll = Session<Identities>;
 
 impl Identities {
-    /// Returns those of so many shards, of which none has been joined yet.
     pub(crate) fn none(shards: usize) -> Self {
         let place = |_| ArcSwap::from_pointee(Err(LinkTrouble::not_yet()));
         Self((0..shards).map(place).collect())
@@ -31,18 +29,16 @@ impl Identities {
         (**self.0[shard].load()).clone()
     }
 
-    /// Looks at what was learnt of a shard, where it is joined. That costs a check less than [`of`](Self::of): no count that all
-    /// threads change.
+    /// Looks at the identity of a shard that is joined. Unlike [`of`](Self::of) it changes no count that all threads share.
     pub(crate) fn see<T>(&self, shard: usize, look: impl FnOnce(&Identity) -> T) -> Option<T> {
         self.0[shard].load().as_ref().as_ref().ok().map(|identity| look(identity))
     }
 
-    /// Whether what was learnt of a shard is still this.
     pub(crate) fn is_joined(&self, shard: usize, identity: &Arc<Identity>) -> bool {
         matches!(&**self.0[shard].load(), Ok(now) if Arc::ptr_eq(now, identity))
     }
 
-    /// Notes what was learnt of a shard, or that it is not joined any more.
+    /// Notes what was learnt of a shard, or why it is not joined.
     pub(crate) fn note(&self, shard: usize, place: Result<Identity, LinkTrouble>) {
         self.0[shard].store(Arc::new(place.map(Arc::new)));
     }
@@ -51,15 +47,13 @@ impl Identities {
 /// What a session learnt when it joined a shard's metadata.
 pub(crate) struct Identity {
     pub(crate) digester: Digester,
-    /// Random, and new whenever the metadata had to be created or lives on another Redis process. What
-    /// was acknowledged in an earlier incarnation may be lost.
+    /// 16 random bytes.
     pub(crate) incarnation: Vec<u8>,
-    /// How old the incarnation was, at most.
+    /// How old the incarnation was at most, when it was joined.
     pub(crate) age: Duration,
-    /// When that was.
     pub(crate) joined: Instant,
-    /// The last generation that had gone live; 0 if none had. None that is older is trusted.
+    /// The last generation that had gone live, or 0: no older one is trusted.
     pub(crate) newest: i64,
-    /// What the metadata say of the fleet, as they were last looked at in this session.
+    /// What the metadata say of the fleet, as last read by this session.
     pub(crate) fleet: ArcSwap<Fleet>,
 }

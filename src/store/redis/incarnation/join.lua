@@ -1,32 +1,24 @@
--- Joins this filter's metadata, or creates them, and looks whether the data have gone back in time. It is the first
--- command on a new connection after INFO and TIME, and repeated with each poll. For an observer it writes nothing.
+-- Joins this filter's metadata, or creates them, and looks whether the data have gone back in time: on a new connection, and with
+-- polls. For an observer it writes nothing.
 --
 -- KEYS[1] meta   KEYS[2] recent   KEYS[3] bits   KEYS[4] next   KEYS[5] lock
 -- ARGV[1] id of the caller's secret key, 8 hex digits   ARGV[2] the key itself (16 bytes) when it was drawn, '' when it was given
--- ARGV[3] 16 random bytes: the incarnation, should this be a new one; '' of an observer
--- ARGV[4] how far back the record of recent inserts has to reach, ms   ARGV[5] the Redis process that answers, 8 hex digits
+-- ARGV[3] 16 random bytes for a new incarnation; '' of an observer   ARGV[4] how far back the record has to reach, ms
+-- ARGV[5] the Redis process that answers, 8 hex digits
 -- ARGV[6] the incarnation that holds all recent inserts of the caller, '' if it has none
 -- ARGV[7] how long scans wait for a caller that has inserts to repeat here, ms
--- ARGV[8] the incarnation of this Redis process that the caller knows, '' if none   ARGV[9] its first number
--- ARGV[10] the last number that the caller knows of it   ARGV[11] '1' if the caller has seen the clock jump in it, else ''
--- ARGV[12] for how long a new filter settles, ms
+-- ARGV[8] the incarnation that the caller knows, or ''   ARGV[9] its first number   ARGV[10] its last number that the caller knows
+-- ARGV[11] '1' if the caller has seen the clock jump in it, else ''   ARGV[12] for how long a new filter settles, ms
 -- ARGV[13] what the caller knows of that: '' nothing, '0' the filter has settled, else for how long it still settles, ms
--- ARGV[14] the letter of the newest mode that the caller knows, '' if it knows none   ARGV[15] its number
+-- ARGV[14] the letter of the newest mode that the caller knows, or ''   ARGV[15] its number
 -- ARGV[16] when the caller was last told by this script, by the clock of the Redis that answered, ms
 -- Returns {key id, key or '', incarnation, its age in ms, the last generation that went live or '0', the incarnation's first number,
--- the last number, TIME s, µs, how far back the record reaches in ms by what any caller before has asked for, or 0, the moment in ms
--- until which the filter settles, or 0, the letter of the fleet's mode, its number, how many ids the record holds, the number up to
--- which inserts may be missing in it, '0' where none was dropped}.
---
--- An insert's number is the time at which it was made, µs, or the number before plus one. The last one is in the metadata,
--- behind the live filter's header, and the greatest score of the record.
---
--- An incarnation ends with the metadata and with the Redis process. It ends, too, when the data have gone back in time, or the
--- clock has jumped. What was acknowledged before may be lost, and every process repeats its recent inserts (rebuild/wait.lua).
+-- the last number, TIME s, µs, how far back the record reaches, ms, the moment in ms until which the filter settles, or 0, the letter
+-- of the fleet's mode, its number, how many ids the record holds, the number up to which inserts may be missing in it, or '0'}.
 local observes, EXACT = ARGV[3] == '', 9007199254740991
 local time = redis.call('TIME')
 local now, micros = time[1] * 1000 + math.floor(time[2] / 1000), time[1] * 1000000 + time[2]
--- What holds another type is not ours, nor are metadata with a field that the guard never writes: they make way.
+-- Keys of another type make way, and metadata with a field that the guard never writes.
 for i, ours in pairs(observes and {} or {[1] = 'hash', [2] = 'zset', [5] = 'string'}) do
   local kind = redis.call('TYPE', KEYS[i]).ok
   if kind ~= 'none' and kind ~= ours then redis.call('RENAME', KEYS[i], KEYS[i] .. ':aside') end
@@ -58,7 +50,7 @@ local function raise(field, value)
   if value > meta[field] then set(field, value) end
 end
 local head = redis.call('TYPE', KEYS[3]).ok == 'string' and redis.call('GETRANGE', KEYS[3], 0, 71) or ''
--- Of whatever state; also one of an earlier version.
+-- In any state; also of an earlier version.
 local is_filter, stamp = #head == 72 and string.sub(head, 1, 9) == 'BLMGUARD\0' and string.byte(head, 10) <= 2, 0
 if is_filter then
   local high, low = struct.unpack('>I4I4', head, 65)
@@ -91,15 +83,15 @@ local is_known = meta.inc == ARGV[8]
 local is_back = is_live and stamp > meta.last or is_known and meta.last < tonumber(ARGV[10])
   or not is_known and ARGV[8] ~= '' and meta.began < tonumber(ARGV[9])
 local is_other = is_new or meta.run ~= ARGV[5] or is_back or is_known and ARGV[11] == '1'
--- 0 is no state, and every check reads it. An earlier version takes the filter for a later one's, and inserts no more.
+-- 0 is no state: no check takes the filter for live. An earlier version takes it for a later one's, and inserts no more.
 if is_filter and is_other or is_live and stamp ~= meta.last then redis.call('SETRANGE', KEYS[3], 8, '\0\2\1\0') end
 if is_other then
-  -- No filter of before is trusted, should it come back (shard.rs), and later ones get newer tokens.
+  -- No earlier filter is trusted, should it come back, and later ones get newer tokens.
   if not is_new then
     raise('live', micros)
     raise('epoch', micros)
   end
-  -- Numbers begin above all that were given before, wherever they are found. The record may lack what came before.
+  -- Numbers begin above all before, wherever they are found. The record may lack earlier inserts.
   local top = redis.call('ZREVRANGE', KEYS[2], 0, 0, 'WITHSCORES')
   local greatest = tonumber(top[2] or '0')
   local first = math.max(micros, 1 + math.max(meta.last, stamp, greatest <= EXACT and greatest or 0, tonumber(ARGV[10])))
@@ -117,9 +109,9 @@ if redis.call('EXISTS', KEYS[5]) == 0 then redis.call('DEL', KEYS[4]) end
 if ARGV[6] ~= meta.inc and ARGV[6] ~= '' then raise('hold', now + ARGV[7]) end
 -- A process with another secret key has no say in what follows.
 if meta.kid ~= ARGV[1] and (ARGV[2] == '' or not meta.key) then return joined() end
--- A filter settles while processes may run that do not insert into it: once its metadata were made, or when no process has
--- polled them for a minute. A caller that knows better has been there until then; not where others have polled for so long since
--- it was told. It says so of an earlier incarnation: in this one all know the same. A swap ends settling (swap.lua).
+-- A filter settles while processes may run that do not insert into it: when its metadata are made, or no process has polled them
+-- for a minute. What a caller knows of an earlier incarnation counts, unless others have polled since it was told. A swap ends
+-- settling (swap.lua).
 local MINUTE, LATE, WEEK = 60000, 5000, 604800000
 -- A moment that is still to come was written before the clock was set back.
 local polled = meta.polled <= now + 1000 and meta.polled or 0
@@ -137,7 +129,7 @@ elseif begins and ARGV[12] ~= '0' then
   -- Who knows nothing does not end sooner what goes on.
   settles = math.max(settles, now + ARGV[12], now + (rest or 0))
 elseif rest and rest > 1 and is_another and settles > 0 then
-  -- Where the clock was set forward all seem to have been told long ago. To settle for longer harms nobody.
+  -- Where the clock was set forward, all seem to have been told long ago.
   settles = math.max(settles, now + rest)
 end
 if settles ~= meta.settles then set('settles', settles) end
@@ -148,8 +140,8 @@ if ARGV[14] ~= '' and (number > meta.mode_at or number == meta.mode_at and ARGV[
   set('mode', ARGV[14])
   set('mode_at', number)
 end
--- The record reaches as far back as the process needs that asks for the most. What was dropped before somebody asked for more
--- is below its floor. What is asked for while an operator's call is under way may become the most (change_fleet.lua).
+-- The record reaches as far back as any process asks. While an operator's call is under way, the most asked for may replace that
+-- (change_fleet.lua).
 raise('reach', tonumber(ARGV[4]))
 if meta.heir > 0 then raise('heir', tonumber(ARGV[4])) end
 return joined()

@@ -8,7 +8,6 @@ use arc_swap::ArcSwap;
 use tokio::time::Instant;
 
 use super::GRACE;
-use super::known_fleet::Offer;
 use super::known_shard::KnownShard;
 use super::seen::Told;
 use crate::error::StoreError;
@@ -35,86 +34,66 @@ impl KnownShard {
         if let Some(key) = &self.settings.secret_key {
             return Ok(key.clone());
         }
-        match &*self.last_key.lock() {
-            Some(key) => Ok(key.clone()),
-            None => random::bytes().map(SecretKey::new).map_err(StoreError::no_random),
-        }
+        let last = self.last_key.lock().clone();
+        let drawn = || random::bytes().map(SecretKey::new).map_err(StoreError::no_random);
+        last.map_or_else(drawn, Ok)
     }
 
     /// Returns the key that the filter's metadata names.
     fn agree(&self, offered: &SecretKey, id: &str, key: &[u8]) -> Result<SecretKey, StoreError> {
         let theirs =
             u32::from_str_radix(id, 16).map_err(|_| odd(JOIN.name(), format!("key id {id:?}")))?;
-        if theirs == offered.id_for(&self.settings.name) {
+        let ours = offered.id_for(&self.settings.name);
+        if theirs == ours {
             return Ok(offered.clone());
         }
-        let ours = offered.id_for(&self.settings.name);
-        let other_key = || StoreError::GivenUp {
+        let drawn = <[u8; 16]>::try_from(key).ok().map(SecretKey::new);
+        let drawn = drawn.filter(|key| key.id_for(&self.settings.name) == theirs);
+        drawn.filter(|_| self.settings.secret_key.is_none()).ok_or_else(|| StoreError::GivenUp {
             doubt: Doubt::OtherKey,
             reason: format!(
                 "the filter uses secret key {theirs:08x}, this process has key {ours:08x}"
             ),
-        };
-        if self.settings.secret_key.is_some() {
-            return Err(other_key());
-        }
-        let key = <[u8; 16]>::try_from(key).map(SecretKey::new).map_err(|_| other_key())?;
-        if key.id_for(&self.settings.name) == theirs {
-            return Ok(key);
-        }
-        let reason = "its secret key and key id do not belong together";
-        Err(StoreError::unfit(&self.keys.meta, reason))
+        })
     }
-}
 
-/// Whether a connection is new, or is looked at again.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Occasion {
-    Connected,
-    Polled,
-}
-
-impl KnownShard {
-    /// Joins, or asks whether what was learnt still holds.
-    pub(super) async fn join(
+    /// Joins the metadata, telling what is known of an incarnation, and which one holds this process's inserts.
+    async fn join(
         &self,
         transport: &dyn Transport,
         process: &RedisProcess,
-        occasion: Occasion,
+        known: Told,
+        held_by: Vec<u8>,
     ) -> Result<Identity, StoreError> {
-        let known = match occasion {
-            Occasion::Connected => self.seen.last(),
-            Occasion::Polled => self.seen.on(process.run),
-        };
         let offered = self.offer()?;
-        let before = known.incarnation.clone();
         let sent = Instant::now();
-        let reply = self.send(transport, process, &offered, known, occasion).await?;
+        let reply = self.send(transport, process, &offered, known, held_by).await?;
         if sent.elapsed() > 2 * HANDSHAKE {
-            // This process was busy, so it cannot say when Redis read its clock.
+            // When Redis read its clock is not known.
             return Err(StoreError::late(HANDSHAKE));
         }
         let [key_id, key, incarnation, age, newest, rest @ ..] = reply.fields::<15>()?;
         let [number, last, seconds, micros, reach, fleet @ .., ids, floor] = rest;
         let key = self.agree(&offered, &key_id.text()?, &key.bytes()?)?;
         let digester = Digester::new(&key, &self.settings.name);
-        // For the next join.
         *self.last_key.lock() = Some(key);
         let incarnation = incarnation.bytes()?;
         let us = Reply::time(&seconds, &micros)?;
-        let clock = Clock::now(us);
-        if incarnation == before && !self.seen.goes_on(process.run, clock) {
-            return Err(parted());
-        }
         let reach = Duration::from_millis(reach.count()?);
         self.mismatches.compare_times(reach);
-        // At most: the reply may have been long under way.
+        // At most: the reply may have been slow.
         let age = Duration::from_millis(age.count()?) + sent.elapsed();
-        if !self.seen.joined(process.run, &incarnation, number.int()?, last.int()?, age, clock) {
-            return Err(parted());
+        let told = Told {
+            incarnation: incarnation.clone(),
+            number: number.int()?,
+            last: last.int()?,
+            parted: false,
+        };
+        if !self.seen.joined(process.run, told, age, Clock::now(us)) {
+            return Err(StoreError::disconnected("redis's clock and this machine's have parted"));
         }
         let mut fleet = self.fleet.read(fleet, us / 1000, sent)?;
-        // A floor of nothing says that nothing was dropped.
+        // Zero says that nothing was dropped.
         let floor = Some(floor.int()?).filter(|floor| *floor > 0);
         let reaches =
             floor.map(|floor| Duration::from_micros(u64::try_from(us - floor).unwrap_or(0)));
@@ -131,25 +110,15 @@ impl KnownShard {
         process: &RedisProcess,
         offered: &SecretKey,
         known: Told,
-        occasion: Occasion,
+        held_by: Vec<u8>,
     ) -> Result<Reply, StoreError> {
-        let Offer { settling, mode, number, told_ms } = self.fleet.offer();
-        let held_by = match occasion {
-            Occasion::Connected => self.recent.held_by(),
-            Occasion::Polled => Vec::new(),
-        };
+        let [settling, mode, number, told_ms] = self.fleet.offer().map(String::into_bytes);
+        let drawn = Some(offered).filter(|_| self.settings.secret_key.is_none());
+        let incarnation: [u8; 16] = random::bytes().map_err(StoreError::no_random)?;
         let args = [
             hex(offered.id_for(&self.settings.name)).into_bytes(),
-            if self.settings.secret_key.is_some() {
-                Vec::new()
-            } else {
-                offered.as_bytes().to_vec()
-            },
-            if self.settings.observes {
-                Vec::new()
-            } else {
-                random::bytes::<16>().map_err(StoreError::no_random)?.to_vec()
-            },
+            drawn.map(|key| key.as_bytes().to_vec()).unwrap_or_default(),
+            if self.settings.observes { Vec::new() } else { incarnation.to_vec() },
             self.settings.record_life().as_millis().to_string().into_bytes(),
             hex(process.run).into_bytes(),
             held_by,
@@ -159,10 +128,10 @@ impl KnownShard {
             known.last.to_string().into_bytes(),
             if known.parted { b"1".to_vec() } else { Vec::new() },
             self.settings.settle.as_millis().to_string().into_bytes(),
-            settling.into_bytes(),
-            mode.into_bytes(),
-            number.to_string().into_bytes(),
-            told_ms.to_string().into_bytes(),
+            settling,
+            mode,
+            number,
+            told_ms,
         ];
         let args = args.each_ref().map(Vec::as_slice);
         let Keys { meta, recent, bits, next, lock, .. } = &self.keys;
@@ -172,18 +141,26 @@ impl KnownShard {
         let send = |command: Cmd| ask(transport, JOIN.name(), command, HANDSHAKE);
         JOIN.run(major, &keys, &args, send).await
     }
-}
 
-impl KnownShard {
-    /// Asks whether what was learnt still holds.
+    /// Joins the metadata on a new session.
+    pub(super) async fn join_anew(
+        &self,
+        transport: &dyn Transport,
+        process: &RedisProcess,
+    ) -> Result<Identity, StoreError> {
+        self.join(transport, process, self.seen.last(None), self.recent.held_by()).await
+    }
+
+    /// Joins again on a session that others may have left. Scans do not wait once more.
     pub(super) async fn recheck(
         &self,
         transport: &dyn Transport,
         process: &RedisProcess,
         identity: &Identity,
     ) -> Result<(), End> {
-        match self.join(transport, process, Occasion::Polled).await {
-            // An observer is told by the last generation that the live filter is damaged.
+        let known = self.seen.last(Some(process.run));
+        match self.join(transport, process, known, Vec::new()).await {
+            // Another generation tells an observer that the live filter is damaged.
             Ok(found)
                 if found.incarnation == identity.incarnation
                     && (!self.settings.observes || found.newest == identity.newest) =>
@@ -191,7 +168,11 @@ impl KnownShard {
                 identity.fleet.store(found.fleet.load_full());
                 Ok(())
             }
-            Ok(_) => Err(made_anew()),
+            Ok(_) => {
+                let reason = "the filter's metadata were lost (FLUSHALL, DEL, an eviction) or made anew, or its data have \
+                              gone back in time, or the clocks have parted";
+                Err(End::Left(reason.to_owned()))
+            }
             Err(StoreError::Refused { reason, .. }) if serves_no_slot(&reason) => {
                 Err(End::Left(reason))
             }
@@ -201,9 +182,8 @@ impl KnownShard {
         }
     }
 
-    /// Looks at the metadata, which costs Redis a fortieth: whether they are those that were joined, with the newest mode that is
-    /// known. Then what was read of the fleet holds on. Whether they have gone back, checks and inserts find out, and the next
-    /// turn.
+    /// Reads whether incarnation, mode and settling are as known, at a fortieth of what a join costs Redis. Then the last reading of
+    /// the fleet holds on. Whether the data have gone back, checks, inserts and the next turn find out.
     pub(super) async fn is_as_it_was(
         &self,
         transport: &dyn Transport,
@@ -215,23 +195,12 @@ impl KnownShard {
         let reply = ask(transport, "HMGET", look, HANDSHAKE).await?;
         let [incarnation, mode_at, settles] = reply.fields()?;
         let fleet = identity.fleet.load_full();
-        let until_ms = fleet.settling.map_or(0, |settling| settling.until_ms);
         let is_same = incarnation.optional_bytes()?.as_ref() == Some(&identity.incarnation)
-            && mode_at.int().unwrap_or(0) == self.fleet.offer().number
-            && settles.int().unwrap_or(0) == until_ms;
+            && mode_at.int().unwrap_or(0) == self.fleet.mode_number()
+            && settles.int().unwrap_or(0) == fleet.settles_ms.unwrap_or(0);
         if is_same {
             identity.fleet.store(Arc::new(Fleet { read: sent, ..*fleet }));
         }
         Ok(is_same)
     }
-}
-
-fn parted() -> StoreError {
-    StoreError::disconnected("redis's clock and this machine's have parted")
-}
-
-fn made_anew() -> End {
-    let reason = "the filter's metadata were lost (FLUSHALL, DEL, an eviction) or made anew, or its data have gone back \
-                  in time, or the clocks have parted";
-    End::Left(reason.to_owned())
 }

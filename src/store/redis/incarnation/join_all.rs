@@ -7,7 +7,6 @@ use futures_util::future::try_join_all;
 use tokio::sync::Notify;
 
 use super::identity::Identities;
-use super::join::Occasion;
 use super::known_shard::KnownShard;
 use crate::error::StoreError;
 use crate::refusal::Refusal;
@@ -19,33 +18,30 @@ use crate::store::link::supervised::LinkTrouble;
 use crate::store::link::transport::Transport;
 use crate::verdict::Doubt;
 
-/// How many shards are asked in a second, beside those in trouble, what costs Redis more than a look at a key; and in how many
-/// seconds each is asked at the latest. A filter that no process has joined for a minute settles.
+/// How many healthy shards are joined again in a second, and after how many seconds each is at the latest: a filter that no process
+/// joins for a minute settles.
 const IN_TURN: usize = 16;
 const MOST_TURNS: usize = 16;
 
-/// How many shards a new session joins at a time. Each has its own time limit, so that those of many processes come to an end
-/// when all connect at once.
+/// How many shards a new session joins at a time. Each join has its own time limit: many processes may connect at once.
 const AT_ONCE: usize = 8;
 
-/// Whether it is a shard's turn, where some of so many are asked at a time.
+/// Whether it is a shard's turn, where some of `of` shards are asked at a time.
 pub(crate) fn is_turn_of(number: usize, of: usize, turn: usize) -> bool {
     let turns = of.div_ceil(IN_TURN).clamp(1, MOST_TURNS);
     number % turns == turn % turns
 }
 
-/// The handshake of a node: how each shard is joined, by number, and which ones are on this node.
+/// The handshake of a node: joins the shards that are on it.
 pub(crate) struct JoinAll {
     shards: Arc<[Arc<KnownShard>]>,
     here: Box<[AtomicBool]>,
-    /// Notified where one turns out to be on another node.
+    /// Notified where a shard turns out to be on another node.
     elsewhere: Arc<Notify>,
-    /// How often the shards were looked at.
     turn: AtomicUsize,
 }
 
 impl JoinAll {
-    /// Returns the handshake of a node that has these shards.
     pub(crate) fn new(
         shards: Arc<[Arc<KnownShard>]>,
         here: impl Fn(usize) -> bool,
@@ -55,7 +51,6 @@ impl JoinAll {
         Self { shards, here, elsewhere, turn: AtomicUsize::new(0) }
     }
 
-    /// Returns the first of the node's shards.
     pub(crate) fn first(&self) -> Option<usize> {
         (0..self.here.len()).find(|number| self.has(*number))
     }
@@ -64,7 +59,6 @@ impl JoinAll {
         self.here[number].load(Ordering::SeqCst)
     }
 
-    /// Has a shard joined here from now on.
     pub(crate) fn take(&self, number: usize) {
         self.here[number].store(true, Ordering::SeqCst);
     }
@@ -73,8 +67,7 @@ impl JoinAll {
         self.shards.len() == 1
     }
 
-    /// Joins a shard, and notes what was learnt, or why nothing was. One whose metadata cannot be joined does not keep the others
-    /// from answering.
+    /// Joins a shard, and notes what was learnt, or why nothing was: the others answer all the same.
     async fn join_one(
         &self,
         number: usize,
@@ -83,7 +76,7 @@ impl JoinAll {
         identities: &Identities,
     ) -> Result<(), StoreError> {
         let shard = &self.shards[number];
-        match shard.join(transport, process, Occasion::Connected).await {
+        match shard.join_anew(transport, process).await {
             Ok(identity) => {
                 identities.note(number, Ok(identity));
                 shard.joins.notify_waiters();
@@ -100,7 +93,7 @@ impl JoinAll {
         Ok(())
     }
 
-    /// Notes what Redis said of a shard. One that another node serves is looked for (`regroup.rs`).
+    /// Has a shard looked for that another node serves (`regroup.rs`).
     fn note_refusal(&self, number: usize, reason: &str) {
         if has_moved(reason) {
             self.here[number].store(false, Ordering::SeqCst);
@@ -110,17 +103,16 @@ impl JoinAll {
 
     /// Where none of the node's shards is joined, says why.
     fn why_none_is_joined(&self, identities: &Identities) -> Option<LinkTrouble> {
-        let mut here = (0..self.shards.len()).filter(|number| self.has(*number));
-        let first = here.next().map(|number| identities.of(number));
-        match first {
-            Some(Ok(_)) => None,
-            Some(Err(_)) if here.any(|number| identities.of(number).is_ok()) => None,
-            Some(Err(trouble)) => Some(trouble),
+        let here = (0..self.shards.len()).filter(|number| self.has(*number));
+        let mut here = here.map(|number| identities.of(number));
+        match here.next() {
             None => Some(elsewhere()),
+            Some(Err(trouble)) if !here.any(|of| of.is_ok()) => Some(trouble),
+            Some(_) => None,
         }
     }
 
-    /// Looks at a shard. Where it is not as it was, it is joined anew, and the reason is returned.
+    /// Looks at a shard. Where its metadata or data have changed, joins it anew and returns the reason.
     async fn look_at(
         &self,
         number: usize,
@@ -205,7 +197,7 @@ impl Handshake<Identities> for JoinAll {
                      filter that may lack ids"
                 );
             }
-            // Then the node is asked for anew: a cluster's may be another one by now.
+            // Another session may lead to another node of a cluster.
             let trouble = self.why_none_is_joined(identities);
             trouble.map_or(Ok(()), |trouble| Err(End::Left(trouble.reason)))
         })

@@ -1,7 +1,8 @@
-//! What this process knows of the fleet. It tells metadata that do not know it: of a Redis that came back empty, say.
+//! What this process knows of the fleet, and tells metadata that have lost it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::time::Instant;
@@ -12,40 +13,24 @@ use crate::store::FleetChange;
 use crate::store::link::reply::{Reply, odd};
 use crate::store::redis::fleet::Fleet;
 
-/// The newest that this process has read of one shard's metadata.
+/// What this process knows of the fleet by one shard's metadata.
 pub(crate) struct KnownFleet {
     of_all: Arc<FleetOfAll>,
     newest: Mutex<Option<Fleet>>,
 }
 
-/// What all shards of a filter have in common: any of them may tell of a newer mode.
+/// What the shards of a filter have in common: any of them may tell of a newer mode.
 pub(crate) struct FleetOfAll {
     filter: Arc<str>,
-    /// The newest.
-    mode: Arc<SharedMode>,
-    /// How many shards settle.
+    /// The newest mode that this process knows, as it changes.
+    pub(crate) mode: Arc<SharedMode>,
     settling: AtomicUsize,
-}
-
-/// What a join tells.
-pub(super) struct Offer {
-    /// Nothing, `0` once the filter has settled, else for how long it still settles, ms.
-    pub(super) settling: String,
-    pub(super) mode: String,
-    pub(super) number: i64,
-    /// When it was last told, by Redis's clock, ms.
-    pub(super) told_ms: i64,
 }
 
 impl FleetOfAll {
     pub(crate) fn new(filter: &str) -> Self {
         let (filter, mode) = (filter.into(), Arc::default());
         Self { filter, mode, settling: AtomicUsize::new(0) }
-    }
-
-    /// Returns the newest mode that this process knows, as it changes.
-    pub(crate) fn mode(&self) -> Arc<SharedMode> {
-        Arc::clone(&self.mode)
     }
 
     /// Notes a mode, and tells if that is news.
@@ -80,11 +65,10 @@ impl KnownFleet {
 
     /// Returns until when the filter settles, by Redis's clock, ms.
     pub(crate) fn settles_ms(&self) -> Option<i64> {
-        let newest = *self.newest.lock();
-        newest.and_then(|fleet| fleet.settling).map(|settling| settling.until_ms)
+        self.newest.lock().and_then(|fleet| fleet.settles_ms)
     }
 
-    /// Notes what this process has changed, before any poll can show it. Redis may have lost it by then.
+    /// Notes what this process has changed: before a poll shows it, Redis may have lost it.
     pub(crate) fn changed(&self, change: &FleetChange, number: i64) {
         let mode = match change {
             FleetChange::Mode(mode) => *mode,
@@ -94,20 +78,23 @@ impl KnownFleet {
         self.of_all.note(mode, number);
     }
 
-    pub(super) fn offer(&self) -> Offer {
+    pub(super) fn mode_number(&self) -> i64 {
+        self.of_all.mode.numbered().1
+    }
+
+    /// Returns what a join tells, as the last arguments of its script.
+    pub(super) fn offer(&self) -> [String; 4] {
         let newest = *self.newest.lock();
         let (mode, number) = self.of_all.mode.numbered();
         let mode = if number > 0 { mode.letter().to_string() } else { String::new() };
-        let Some(fleet) = newest else {
-            return Offer { settling: String::new(), mode, number, told_ms: 0 };
-        };
-        // A rest of nothing is not the end, which comes with a rebuild.
-        let rest = fleet.settling.map_or(0, |settling| settling.rest().as_millis().max(1));
-        Offer { settling: rest.to_string(), mode, number, told_ms: fleet.told_ms }
+        // No less than 1: settling ends with a rebuild.
+        let rest = |rest: Duration| rest.as_millis().max(1);
+        let settling = newest.map(|fleet| fleet.settles_for().map_or(0, rest).to_string());
+        let told_ms = newest.map_or(0, |fleet| fleet.told_ms);
+        [settling.unwrap_or_default(), mode, number.to_string(), told_ms.to_string()]
     }
 
-    /// Reads what a join was told, and keeps what is new of it.
-    /// `sent` is when it was asked, `now_ms` what Redis's clock showed.
+    /// Reads what a join was told; `sent` is when it was asked, `now_ms` what Redis's clock showed.
     pub(super) fn read(
         &self,
         fields: [Reply; 3],
@@ -121,8 +108,8 @@ impl KnownFleet {
         let read = Fleet::read(settles.int()?, now_ms, sent);
         self.of_all.note(mode, number.int()?);
         let before = self.newest.lock().replace(read);
-        let settled_before = before.is_none_or(|before| before.settling.is_none());
-        if settled_before != read.settling.is_none() {
+        let settled_before = before.is_none_or(|before| before.settles_ms.is_none());
+        if settled_before != read.settles_ms.is_none() {
             self.of_all.settles(settled_before);
         }
         Ok(read)
@@ -138,7 +125,7 @@ mod tests {
         let of_all = Arc::new(FleetOfAll::new("users"));
         let shards = [0, 1].map(|_| KnownFleet::new(Arc::clone(&of_all)));
         shards[0].changed(&FleetChange::Mode(Mode::Off), 7);
-        let Offer { mode, number, .. } = shards[1].offer();
-        assert_eq!((mode.as_str(), number, of_all.mode().get()), ("o", 7, Mode::Off));
+        let [_, mode, number, _] = shards[1].offer();
+        assert_eq!((mode.as_str(), number.as_str(), of_all.mode.get()), ("o", "7", Mode::Off));
     }
 }

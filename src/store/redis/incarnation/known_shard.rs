@@ -13,19 +13,17 @@ use crate::settings::Settings;
 use crate::store::redis::keys::Keys;
 use crate::store::redis::settings_mismatch::SettingsMismatchLog;
 
-/// A shard as its handshake knows it, and all that asks it.
 pub(crate) struct KnownShard {
     pub(crate) keys: Keys,
-    /// What the application has set, for one shard.
+    /// The settings of one shard.
     pub(crate) settings: Arc<Settings>,
     pub(crate) mismatches: Arc<SettingsMismatchLog>,
     pub(crate) recent: RecentInserts,
     pub(crate) seen: LastIncarnation,
     pub(crate) fleet: KnownFleet,
-    /// Notified where a connection has joined the metadata, and where the shard is on another node.
+    /// Notified where a session has joined the metadata, and where the shard has moved to another node.
     pub(crate) joins: Notify,
-    /// The key last used. It is offered again to a Redis that lost its metadata, so that digests already
-    /// computed stay good.
+    /// Offered again to a Redis that lost its metadata, so that digests stay good.
     pub(super) last_key: Mutex<Option<SecretKey>>,
 }
 
@@ -36,7 +34,6 @@ impl KnownShard {
         mismatches: &Arc<SettingsMismatchLog>,
         fleet: KnownFleet,
     ) -> Self {
-        // No more than the record in Redis holds.
         let capacity = usize::try_from(settings.recent_ids).unwrap_or(usize::MAX);
         Self {
             keys,
@@ -54,7 +51,6 @@ impl KnownShard {
         }
     }
 
-    /// Returns one of its keys. All are in one hash slot.
     pub(crate) fn key(&self) -> Arc<str> {
         self.keys.bits.as_str().into()
     }

@@ -1,9 +1,7 @@
-//! What follows from Redis being another than before: restarted, failed over, without its metadata, or with data
-//! that have gone back in time.
+//! What follows where Redis is another than before.
 //!
-//! An *incarnation* is one life of a filter's metadata on one Redis process. A restart, a failover, a loss of the
-//! metadata, data that go back in time and a clock that jumps each begin another one. Inserts acknowledged in
-//! an earlier incarnation may be lost.
+//! An *incarnation* is one life of a filter's metadata on one Redis process. A restart, a failover, a loss of the metadata, data that
+//! go back in time and a clock that jumps each begin another one. Inserts acknowledged in an earlier one may be lost.
 
 use std::time::Duration;
 
@@ -16,7 +14,7 @@ mod recent;
 mod replay;
 mod seen;
 
-/// How long the first scan of an incarnation waits, and every scan after the last sign of a replay. By
-/// then each process has found the incarnation and begun its replay: connections are polled once a
-/// second, an attempt to connect takes 0.75 s at most where somebody answers, 0.1 s more in a cluster, and the wait before it 0.5 s.
+/// How long the first scan of an incarnation waits, and every scan after the last sign of a replay. Within this time each process
+/// finds the incarnation and begins its replay: connections are polled once a second, an attempt to connect takes 0.75 s at most
+/// where somebody answers, 0.1 s more in a cluster, and the wait before it 0.5 s.
 pub(crate) const GRACE: Duration = Duration::from_secs(2);

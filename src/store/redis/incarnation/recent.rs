@@ -1,8 +1,7 @@
 //! The ids that this process inserted lately, so that it can insert them again.
 //!
-//! A Redis that restarts from an old dump, fails over or is emptied may lose acknowledged inserts. Their
-//! transactions may still be open, so that the scan of a rebuild does not see them either. The process
-//! that made them replays them: see `replay`.
+//! A Redis that restarts from an old dump, fails over or is emptied may lose acknowledged inserts, while their transactions are open
+//! and no scan sees them. So the process that made them replays them: see `replay`.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,85 +13,63 @@ use tokio::time::Instant;
 
 use crate::id::Digest;
 
-/// How much longer than its transaction an insert is remembered, at least. A process that finds a new
-/// incarnation this late still has all inserts whose transactions were open when the old one ended.
+/// How much longer than its transaction an insert is remembered, at least: so late a process may find a new incarnation.
 const MARGIN: Duration = Duration::from_secs(60);
 
-/// The inserts of this process whose transactions may be open, as digests: 20 bytes each.
+/// The inserts of this process whose transactions may be open.
 pub(crate) struct RecentInserts {
     /// The longest time from an insert to the end of its transaction.
     reach: Duration,
     /// The longest time of a request, and how far behind the database it reads may be.
     handler: Duration,
-    /// How long an insert is remembered.
-    life: Duration,
-    /// How many are remembered at most.
     capacity: usize,
-    origin: Instant,
     books: Mutex<Books>,
-    /// The incarnation that is known to hold all of them.
+    /// The incarnation that is known to hold all inserts.
     held_by: ArcSwapOption<Vec<u8>>,
-    /// Whether there ever was an insert.
     used: AtomicBool,
 }
 
 #[derive(Default)]
 struct Books {
-    /// In the order of their acknowledgement.
-    acknowledged: VecDeque<Acknowledged>,
-    /// How many have left the front.
+    /// Digests and when they were acknowledged, in that order.
+    acknowledged: VecDeque<(Digest, Instant)>,
     gone: u64,
     /// The replay to the last incarnation that was met.
     replay: Option<(Vec<u8>, Replay)>,
     /// The secret key that the digests were made with.
     key_id: Option<u32>,
-    /// When the last of those that are no longer remembered was acknowledged.
-    forgotten: Option<Tenths>,
-}
-
-struct Acknowledged {
-    digest: Digest,
-    at: Tenths,
+    /// When the last forgotten insert was acknowledged.
+    forgotten: Option<Instant>,
 }
 
 /// The inserts that an incarnation may lack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Replay {
-    /// The number of the first that it is not known to hold.
+    /// From which insert on, by number, and up to which.
     pub(crate) next: u64,
-    /// The number after the last of them.
     pub(crate) end: u64,
-    /// When the last of their transactions is over, and no handler has read the database as it was before.
-    over: Tenths,
+    /// When the last of their transactions is over, and no handler has read the database as it was before; none without inserts.
+    over: Option<Instant>,
 }
 
-/// Tenths of a second since the store was made: a `u32` of them is 13 years.
-type Tenths = u32;
-
 impl RecentInserts {
-    /// `reach` is the longest time from an insert to the end of its transaction. `handler` is the longest
-    /// time of a request, which may have read the database before that.
     pub(crate) fn new(reach: Duration, handler: Duration, capacity: usize) -> Self {
         Self {
             reach,
             handler,
-            life: reach + handler.max(MARGIN),
             capacity,
-            origin: Instant::now(),
             books: Mutex::default(),
             held_by: ArcSwapOption::empty(),
             used: AtomicBool::new(false),
         }
     }
 
-    /// Notes that Redis has acknowledged inserts.
     pub(crate) fn acknowledged(&self, digests: &[Digest], key_id: u32) {
         self.used.store(true, Ordering::SeqCst);
         let mut books = self.books.lock();
-        let at = self.now();
+        let at = Instant::now();
         if *books.key_id.get_or_insert(key_id) == key_id {
-            let inserts = digests.iter().map(|digest| Acknowledged { digest: *digest, at });
-            books.acknowledged.extend(inserts);
+            books.acknowledged.extend(digests.iter().map(|digest| (*digest, at)));
         } else {
             // Digests of another key cannot be replayed.
             books.forgotten = books.forgotten.max(Some(at));
@@ -110,8 +87,7 @@ impl RecentInserts {
         self.held_by.load().as_deref().is_some_and(|holder| holder == incarnation)
     }
 
-    /// Returns the incarnation that holds all inserts, `none` if none does, or nothing if there are no
-    /// inserts.
+    /// Returns the incarnation that holds all inserts, `none` if none does; empty without inserts.
     pub(crate) fn held_by(&self) -> Vec<u8> {
         if !self.used.load(Ordering::SeqCst) {
             return Vec::new();
@@ -119,13 +95,11 @@ impl RecentInserts {
         self.held_by.load().as_deref().cloned().unwrap_or_else(|| b"none".to_vec())
     }
 
-    /// Notes that an incarnation holds all inserts.
     pub(crate) fn note_held_by(&self, incarnation: &[u8]) {
         self.held_by.store(Some(incarnation.to_vec().into()));
     }
 
-    /// Begins the replay to an incarnation under a secret key, or takes it up again. What is acknowledged
-    /// after its beginning needs none.
+    /// Begins the replay to an incarnation, or takes it up again. Inserts acknowledged after its beginning need none.
     pub(crate) fn begin_replay(&self, incarnation: &[u8], key_id: u32) -> Replay {
         let mut books = self.books.lock();
         Self::use_key(&mut books, key_id);
@@ -134,11 +108,11 @@ impl RecentInserts {
         {
             return *replay;
         }
-        let last = books.acknowledged.back().map_or(0, |insert| insert.at);
+        let last = books.acknowledged.back();
         let replay = Replay {
             next: books.gone,
             end: books.gone + books.acknowledged.len() as u64,
-            over: last.saturating_add(tenths(self.reach + self.handler)),
+            over: last.map(|(_, at)| *at + self.reach + self.handler),
         };
         books.replay = Some((incarnation.to_vec(), replay));
         replay
@@ -153,51 +127,35 @@ impl RecentInserts {
         }
     }
 
-    /// Whether the transactions of all inserts of a replay are over, and were when any handler under way read the database. Then a
-    /// rebuild that begins now reads what has become of them, and nothing waits for the replay.
-    pub(crate) fn is_over(&self, replay: Replay) -> bool {
-        replay.over < self.now()
-    }
-
-    /// Whether that was so when the incarnation began, `age` ago.
-    pub(crate) fn was_over(&self, replay: Replay, age: Duration) -> bool {
-        replay.over < self.now().saturating_sub(tenths(age))
-    }
-
     /// Returns acknowledged inserts from a number on, and the number to go on with.
     pub(crate) fn since(&self, number: u64, most: usize) -> (Vec<Digest>, u64) {
         let books = self.books.lock();
         let from = number.max(books.gone);
         let skip = usize::try_from(from - books.gone).unwrap_or(usize::MAX);
-        let digests: Vec<_> =
-            books.acknowledged.iter().skip(skip).take(most).map(|insert| insert.digest).collect();
+        let rest = books.acknowledged.iter().skip(skip);
+        let digests: Vec<_> = rest.take(most).map(|(digest, _)| *digest).collect();
         let next = from + digests.len() as u64;
         (digests, next)
     }
 
-    /// Checks that no insert is forgotten whose transaction may have been open when a handler read the database that began with the
-    /// incarnation, `age` ago.
-    /// Otherwise returns for how long such transactions may still stay open.
+    /// Fails if an insert is forgotten whose transaction was open when a handler, under way as the incarnation began `age` ago, may
+    /// have read the database; with how long such transactions may stay open.
     pub(crate) fn complete_since(&self, age: Duration) -> Result<(), Duration> {
         let Some(forgotten) = self.books.lock().forgotten else { return Ok(()) };
-        let now = self.now();
-        let ends = forgotten.saturating_add(tenths(self.reach));
-        if ends.saturating_add(tenths(self.handler)) < now.saturating_sub(tenths(age)) {
-            return Ok(());
-        }
-        Err(Duration::from_millis(u64::from(ends.saturating_sub(now)) * 100))
+        let ends = forgotten + self.reach;
+        let now = Instant::now();
+        if ends + self.handler + age < now { Ok(()) } else { Err(ends.duration_since(now)) }
     }
 
-    /// Forgets inserts whose time is over.
     pub(crate) fn prune(&self) {
         self.forget_over(&mut self.books.lock());
     }
 
     fn forget_over(&self, books: &mut Books) {
-        let life = tenths(self.life);
-        let now = self.now();
-        while let Some(oldest) = books.acknowledged.front().map(|insert| insert.at)
-            && (books.acknowledged.len() > self.capacity || oldest.saturating_add(life) < now)
+        let life = self.reach + self.handler.max(MARGIN);
+        let now = Instant::now();
+        while let Some(oldest) = books.acknowledged.front().map(|(_, at)| *at)
+            && (books.acknowledged.len() > self.capacity || oldest + life < now)
         {
             books.acknowledged.pop_front();
             books.gone += 1;
@@ -213,20 +171,19 @@ impl RecentInserts {
         if books.key_id.replace(key_id).is_none_or(|known| known == key_id) {
             return;
         }
-        let last = books.acknowledged.back().map(|insert| insert.at);
+        let last = books.acknowledged.back().map(|(_, at)| *at);
         books.forgotten = books.forgotten.max(last);
         books.gone += books.acknowledged.len() as u64;
         books.acknowledged = VecDeque::new();
     }
-
-    /// Rounded up: an insert counts as acknowledged later than it was.
-    fn now(&self) -> Tenths {
-        tenths(self.origin.elapsed()) + 1
-    }
 }
 
-fn tenths(duration: Duration) -> Tenths {
-    Tenths::try_from(duration.as_millis() / 100).unwrap_or(Tenths::MAX)
+impl Replay {
+    /// Whether the transactions of all its inserts were over so long ago, and before any handler then under way read the database.
+    /// A rebuild that begins later reads what became of them, and nothing waits for the replay.
+    pub(crate) fn was_over(&self, ago: Duration) -> bool {
+        self.over.is_none_or(|over| over + ago < Instant::now())
+    }
 }
 
 #[cfg(test)]
@@ -302,12 +259,12 @@ mod tests {
         advance(REACH + HANDLER).await;
         recent.acknowledged(&digests(2..3), KEY);
         assert_eq!(recent.begin_replay(b"one", KEY), replay, "the new one was acknowledged by it");
-        assert!(!recent.is_over(replay));
+        assert!(!replay.was_over(Duration::ZERO));
         advance(Duration::from_secs(1)).await;
-        assert!(recent.is_over(replay));
+        assert!(replay.was_over(Duration::ZERO));
         let other = recent.begin_replay(b"two", KEY);
         assert_eq!(other.end, 3);
-        assert!(!recent.is_over(other));
+        assert!(!other.was_over(Duration::ZERO));
     }
 
     #[tokio::test(start_paused = true)]

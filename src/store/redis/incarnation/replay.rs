@@ -1,19 +1,13 @@
-//! Inserts the own recent ids again into an incarnation that may lack them.
+//! Inserts this process's recent ids again into an incarnation that may lack them.
 //!
-//! A process does so as soon as it meets a new incarnation, and trusts no filter of it before. Scans give
-//! all processes time for that: [`GRACE`](super::GRACE) after Redis has begun to work, and as long again
-//! after each call of a replay (`rebuild/wait.lua`).
+//! A process does so as soon as it meets a new incarnation, and trusts no filter of it before. Scans give all processes time for
+//! that: [`GRACE`](super::GRACE) after Redis has begun to work, and as long again after each call of a replay (`rebuild/wait.lua`).
 //!
-//! A process that has forgotten some of these ids, or has another secret key by now, gives its replay up. So
-//! does one that has not finished when the transactions of all its inserts are over.
-//! Then the live filter stops answering. The next one goes live only if its rebuild began after the
-//! last of those transactions ended (`give_up_replay.lua`).
+//! A process gives its replay up if it has forgotten some of these ids, has another secret key, or has not finished when the
+//! transactions of all its inserts are over. Then the live filter stops answering, and the next one goes live only if its rebuild
+//! began after the last of those transactions (`give_up_replay.lua`).
 //!
-//! Not covered, so that the id may be refused from its commit until it is replayed or the filter rebuilt:
-//!
-//! - a process whose transaction goes on while the process finds the incarnation only after the grace;
-//! - a process that is cut off in the midst of its replay for longer than the grace;
-//! - a process that ends between the commit and the replay.
+//! Not covered: a process with an open transaction that is cut off for longer than the grace, or ends between commit and replay.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -33,50 +27,49 @@ static GIVE_UP_REPLAY: Script =
 
 /// How long a failed replay rests; further failures double it.
 const REST: Duration = Duration::from_millis(100);
-/// How often it may be doubled.
 const DOUBLINGS: u32 = 3;
 /// How often ids whose transactions are over are forgotten.
 const PRUNE: Duration = Duration::from_secs(60);
 /// Digests read from the recent inserts at once; one call of the add's script takes fewer.
 const TAKE: usize = 256;
-/// How long giving up may take.
 const DEADLINE: Duration = Duration::from_millis(500);
 
 impl Shard {
-    /// Replays the own inserts to every incarnation that the connection for inserts meets.
+    /// Replays this process's inserts to every incarnation that it meets.
     pub(crate) async fn replay_own_inserts(self: Arc<Self>) {
         let mut failures = 0;
         loop {
-            // Listening comes first: a connection made meanwhile is not missed.
+            // First, so that no join is missed.
             let (joins, node) = (self.known.joins.notified(), self.node());
             let sessions = node.link.next_connection();
+            let mut wait = PRUNE;
             if let Some(connection) = self.current(Purpose::Inserts) {
-                if let Err(error) = self.replay_once(&connection).await {
+                let replayed = self.replay_once(&connection).await;
+                match &replayed {
                     // Logged once, and not at every attempt.
-                    if failures == 0 {
-                        tracing::warn!(%error, "own inserts are not replayed to redis yet, and nothing is refused until they are; the guard goes on trying");
+                    Err(error) if failures == 0 => tracing::warn!(
+                        %error,
+                        "own inserts are not replayed to redis yet, and nothing is refused until they are; the guard goes on trying"
+                    ),
+                    Ok(()) if failures > 0 => {
+                        tracing::info!("own inserts are replayed to redis, or given up");
                     }
+                    _ => {}
+                }
+                if replayed.is_ok() {
+                    failures = 0;
+                } else {
                     sleep(REST).await;
-                    // A new connection may do better: scans wait for this process, but not for long.
-                    tokio::select! {
-                        biased;
-                        () = sessions => {}
-                        () = joins => {}
-                        () = sleep(REST * (2_u32.pow(failures) - 1)) => {}
-                    }
+                    wait = REST * (2_u32.pow(failures) - 1);
                     failures = (failures + 1).min(DOUBLINGS);
-                    continue;
                 }
-                if failures > 0 {
-                    tracing::info!("own inserts are replayed to redis, or given up");
-                }
-                failures = 0;
             }
+            // A new connection may do better than one that failed: scans wait for this process, but not for long.
             tokio::select! {
                 biased;
                 () = sessions => {}
                 () = joins => {}
-                () = sleep(PRUNE) => {}
+                () = sleep(wait) => {}
             }
         }
     }
@@ -87,7 +80,7 @@ impl Shard {
             self.replay_on(connection).await?;
             self.known.recent.note_held_by(incarnation);
         }
-        // Only while Redis is there: what was open when it went is needed when it is back.
+        // Only while Redis is there: inserts that were open when it went are needed when it is back.
         self.known.recent.prune();
         Ok(())
     }
@@ -96,12 +89,12 @@ impl Shard {
         // An add that is acknowledged after this was sent to this connection, or is repeated.
         let Identity { digester, incarnation, age, joined, .. } = &*connection.identity;
         let replay = self.known.recent.begin_replay(incarnation, digester.key_id());
-        let was_over = self.known.recent.was_over(replay, *age + joined.elapsed());
+        let was_over = replay.was_over(*age + joined.elapsed());
         let replayed = if was_over { Ok(()) } else { self.replay_up_to(connection, replay).await };
-        // What was forgotten since the last incarnation may be open for longer than what is replayed.
+        // Forgotten inserts may be open for longer than those that are replayed.
         let forgotten = self.known.recent.complete_since(*age + joined.elapsed());
         match (replayed, forgotten) {
-            (Err(_), _) if self.known.recent.is_over(replay) => {
+            (Err(_), _) if replay.was_over(Duration::ZERO) => {
                 self.give_up_replay(connection, forgotten.err().unwrap_or_default()).await
             }
             (Err(error), _) => Err(error),
@@ -110,17 +103,16 @@ impl Shard {
         }
     }
 
-    /// Replays, until the transactions of all inserts are over, and no handler has read the database as it was before: scans wait no
-    /// longer for a slow process.
+    /// Replays until the transactions of all inserts are over: scans wait no longer for a slow process.
     async fn replay_up_to(
         &self,
         connection: &Connection,
         replay: Replay,
     ) -> Result<(), StoreError> {
-        // It goes on where a call failed: a Redis that many processes repeat theirs to may be too slow for all at once.
+        // It goes on where a call failed: a Redis to which many processes repeat their inserts may be slow.
         let mut at = replay.next;
         while at < replay.end {
-            if self.known.recent.is_over(replay) {
+            if replay.was_over(Duration::ZERO) {
                 return Err(StoreError::lost("the end of the own inserts' transactions"));
             }
             let (digests, next) = self.known.recent.since(at, TAKE);
@@ -134,7 +126,7 @@ impl Shard {
         Ok(())
     }
 
-    /// Tells Redis that inserts are not replayed, and for how long their transactions may still be open.
+    /// Tells Redis for how long transactions may stay open whose inserts are not replayed.
     async fn give_up_replay(
         &self,
         connection: &Connection,

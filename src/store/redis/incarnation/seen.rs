@@ -1,4 +1,4 @@
-//! How far this process has seen an incarnation come. Data that have not come as far have gone back in time.
+//! The last number that this process has seen in an incarnation. Data with a lower one have gone back in time.
 
 use std::time::Duration;
 
@@ -14,55 +14,48 @@ const SLACK: Duration = Duration::from_secs(1);
 pub(crate) struct LastIncarnation(Mutex<Option<Met>>);
 
 struct Met {
-    /// The Redis process that it lives on.
     run: u32,
     told: Told,
     clock: Clock,
 }
 
-/// What a script is told of it.
 #[derive(Clone, Default)]
 pub(crate) struct Told {
     pub(crate) incarnation: Vec<u8>,
-    /// Its first number. Later ones have greater numbers.
+    /// Its first number. Later incarnations have greater ones.
     pub(crate) number: i64,
-    /// The greatest number of an insert that is known to have been made.
+    /// The number of the last insert that this process knows of.
     pub(crate) last: i64,
     /// Whether Redis's clock and this machine's have parted since.
     pub(crate) parted: bool,
 }
 
 impl LastIncarnation {
-    /// Notes what a join was told; returns whether Redis's clock has gone on as this machine's in an incarnation that has
-    /// begun since the last one was met: it cannot be older than that.
-    pub(crate) fn joined(
-        &self,
-        run: u32,
-        incarnation: &[u8],
-        number: i64,
-        last: i64,
-        age: Duration,
-        clock: Clock,
-    ) -> bool {
-        let mut met = self.0.lock();
-        let mut told = Told { incarnation: incarnation.to_vec(), number, last, parted: false };
-        if let Some(met) = &*met {
-            let is_next = met.run == run && met.told.number < number;
-            told.parted = is_next && age > met.clock.age() + SLACK;
-            if met.told.number > number {
-                // That of a Redis that was left.
-                return !told.parted;
+    /// Notes what a join was told; returns whether Redis's clock has gone on as this machine's.
+    pub(crate) fn joined(&self, run: u32, mut told: Told, age: Duration, clock: Clock) -> bool {
+        let mut last = self.0.lock();
+        if let Some(met) = &mut *last {
+            let is_same = met.told.incarnation == told.incarnation;
+            if is_same && met.run == run && !met.clock.agrees(clock) {
+                met.told.parted = true;
+                return false;
             }
-            if met.told.incarnation == incarnation {
-                told.last = met.told.last.max(last);
+            if met.told.number > told.number {
+                // The incarnation of a Redis that was left.
+                return true;
+            }
+            // One that has begun since the last one was met cannot be older than that.
+            let is_next = met.run == run && met.told.number < told.number;
+            told.parted = is_next && age > met.clock.age() + SLACK;
+            if is_same {
+                told.last = told.last.max(met.told.last);
             }
         }
         let goes_on = !told.parted;
-        *met = Some(Met { run, told, clock });
+        *last = Some(Met { run, told, clock });
         goes_on
     }
 
-    /// Notes the number of an insert that was made.
     pub(crate) fn note(&self, incarnation: &[u8], last: i64) {
         if let Some(met) = &mut *self.0.lock()
             && met.told.incarnation == incarnation
@@ -71,34 +64,17 @@ impl LastIncarnation {
         }
     }
 
-    /// Returns the number of the last insert that is known to have been made in an incarnation; 0 if
-    /// none is.
+    /// Returns the number of the last insert that this process knows of in an incarnation, or 0.
     pub(crate) fn last_in(&self, incarnation: &[u8]) -> i64 {
         let met = self.0.lock();
         let met = met.as_ref().filter(|met| met.told.incarnation == incarnation);
         met.map_or(0, |met| met.told.last)
     }
 
-    /// Returns what is known of the last incarnation, whichever Redis process it lives on. One that is met later and is
-    /// older is that of a Redis which was left.
-    pub(crate) fn last(&self) -> Told {
-        self.0.lock().as_ref().map(|met| met.told.clone()).unwrap_or_default()
-    }
-
-    /// The same, if it lives on this Redis process: where a connection is still open to one that others have left, it may be
-    /// in use.
-    pub(crate) fn on(&self, run: u32) -> Told {
+    /// Returns the last incarnation that was met, on this Redis process if one is named.
+    pub(crate) fn last(&self, on: Option<u32>) -> Told {
         let met = self.0.lock();
-        met.as_ref().filter(|met| met.run == run).map(|met| met.told.clone()).unwrap_or_default()
-    }
-
-    /// Compares the clock of a Redis process, read just now, with the one that was read before; returns
-    /// whether it has gone on as this machine's.
-    pub(crate) fn goes_on(&self, run: u32, now: Clock) -> bool {
-        let mut met = self.0.lock();
-        let Some(met) = met.as_mut().filter(|met| met.run == run) else { return true };
-        let goes_on = met.clock.agrees(now);
-        met.told.parted |= !goes_on;
-        goes_on
+        let met = met.as_ref().filter(|met| on.is_none_or(|run| met.run == run));
+        met.map(|met| met.told.clone()).unwrap_or_default()
     }
 }

@@ -7,65 +7,77 @@ use ::redis::cmd;
 use futures_util::future::join_all;
 
 use super::build::ShardBuild;
-use super::lease::{CALL, LIFE, Lease, held_by};
+use super::lease::{CALL, LIFE, Lease};
 use super::{Due, RedisBuild};
 use crate::error::StoreError;
 use crate::filter::{Generation, Header, Sizing, State};
+use crate::id::Digest;
 use crate::random;
-use crate::refusal::Refusal;
 use crate::store::link::process::Memory;
 use crate::store::link::reply::{Reply, odd};
 use crate::store::link::script::Script;
 use crate::store::link::session::Purpose;
 use crate::store::redis::connection::Connection;
 use crate::store::redis::fleet::needed_of_record;
-use crate::store::redis::shard::{Rebuilds, Shard};
 use crate::store::redis::shards::Shards;
-use crate::store::redis::view::View;
-use crate::store::scan::Scan;
+use crate::store::redis::view::Metadata;
 
 static LEASE: Script = Script::new("lease.lua", include_str!("lease.lua"));
 
-/// How often others may take a token, or ask for a rebuild, between a look and a lease.
-const LOOKS: u32 = 4;
-
 impl RedisBuild {
-    /// Looks at the shards that are not trusted, and at those whose build began before this moment of Redis's clock, µs: they
-    /// are to be rebuilt. Nothing where the first of them is under way elsewhere, or none is left.
+    /// Looks at the shards that are not trusted, or whose build began before this moment of Redis's clock, µs. Returns nothing where
+    /// none is due, or others rebuild the first one.
     pub(crate) async fn begin(
         shards: &Arc<Shards>,
         before_us: i64,
     ) -> Result<Option<Self>, StoreError> {
-        let looks = shards.due(before_us).await?;
-        let looks = join_all(looks.iter().map(Due::look)).await;
-        let all = before_us == i64::MAX;
-        let mut due = Vec::with_capacity(looks.len());
+        let all = before_us == i64::MAX || shards.all.len() == 1;
+        let looks = join_all(shards.all.iter().map(|shard| shard.look(CALL))).await;
+        let mut due = Vec::new();
         let mut failed = Vec::new();
-        for (number, look) in looks.into_iter().enumerate() {
+        let mut silent = Vec::new();
+        for (shard, look) in shards.all.iter().zip(looks) {
             match look {
-                Ok(Some(found)) => due.push(found),
-                // Where all are to be rebuilt, what is under way may have begun too early.
-                Ok(None) if number == 0 || all => return Ok(None),
-                Ok(None) => {}
-                Err(error) => failed.push(error),
+                Ok((survey, ..)) if !all && !survey.is_older_than(before_us) => {}
+                // Where all are to be rebuilt, a rebuild under way may have begun too early.
+                Ok((.., metadata)) if metadata.is_leased && (all || due.is_empty()) => {
+                    return Ok(None);
+                }
+                Ok((.., metadata)) if metadata.is_leased => {}
+                Ok((_, view, metadata)) => match shard.understood(&view) {
+                    Ok(()) => due.push(Due { shard: Arc::clone(shard), view, metadata }),
+                    Err(error) => failed.push(error),
+                },
+                Err(error) => silent.push(error),
             }
+        }
+        // Where others are due, a shard that does not answer may not be.
+        if all || due.is_empty() {
+            failed.extend(silent);
         }
         if due.is_empty() {
             return failed.pop().map_or(Ok(None), Err);
         }
-        let (shards, scan, builds) = (Arc::clone(shards), Scan::default(), Vec::new());
-        Ok(Some(Self { shards, scan, due, all, builds, failed }))
+        let shards = Arc::clone(shards);
+        Ok(Some(Self { shards, scan: None, due, all, builds: Vec::new(), failed }))
     }
 
-    /// *Lease*: takes the leases, and makes room for ids; returns for how many. Nothing where others rebuild.
+    /// *Lease*: takes the leases, and makes room for ids; returns for how many, or nothing where others rebuild.
     pub(crate) async fn lease(&mut self, sizing: Sizing) -> Result<Option<u64>, StoreError> {
-        // Beside another filter it may be cut into another number of shards.
         let shards = self.shards.all.len() as u32;
         let sizing = Sizing::sharded(sizing.capacity, sizing.rate, shards);
         let sizing = sizing.map_err(|error| odd("the size of a filter", error))?;
-        self.make_sure_of_room(sizing.one().bytes()).await?;
-        let (due, mut elsewhere) = (std::mem::take(&mut self.due), false);
-        for begun in join_all(due.into_iter().map(|due| due.lease(&sizing))).await {
+        let bytes = sizing.one().bytes();
+        let rooms = join_all(self.due.iter().map(|due| due.has_room(&self.due, bytes))).await;
+        let mut leases = Vec::with_capacity(rooms.len());
+        for (due, room) in std::mem::take(&mut self.due).into_iter().zip(rooms) {
+            match room {
+                Ok(()) => leases.push(due.lease(&sizing)),
+                Err(error) => self.failed.push(error),
+            }
+        }
+        let mut elsewhere = false;
+        for begun in join_all(leases).await {
             match begun {
                 Ok(Some(build)) => self.builds.push(build),
                 Ok(None) => elsewhere = true,
@@ -75,59 +87,22 @@ impl RedisBuild {
         if elsewhere && self.all {
             return Ok(None);
         }
-        let Some(first) = self.builds.first() else {
+        if self.builds.is_empty() {
             return self.failed.pop().map_or(Ok(None), Err);
-        };
-        let geometry = |shard| {
-            let of = |build: &&ShardBuild| build.shard.number == shard;
-            self.builds.iter().find(of).map(|build| build.header.geometry)
-        };
-        self.scan.begin(&first.digester, sizing, geometry).await.map(Some)
-    }
-
-    /// Leaves out the shards of nodes that would have no room for a filter of so many bytes for each of theirs.
-    /// Fails where none of them has.
-    async fn make_sure_of_room(&mut self, one: u64) -> Result<(), StoreError> {
-        let due = std::mem::take(&mut self.due);
-        let nodes: Vec<_> = due.iter().map(|due| due.shard.node()).collect();
-        let rooms = due.iter().zip(&nodes).map(|(of, node)| {
-            let there = due.iter().zip(&nodes).filter(|(_, other)| Arc::ptr_eq(other, node));
-            // What is there already makes way.
-            let (more, before) = there
-                .fold((0, 0), |(more, before), (due, _)| (more + one, before + due.view.next.len));
-            of.make_sure_of_room(more, before)
-        });
-        let rooms = join_all(rooms).await;
-        let mut full = Vec::new();
-        for (due, room) in due.into_iter().zip(rooms) {
-            match room {
-                Ok(()) => self.due.push(due),
-                Err(error) if error.is(Refusal::OUT_OF_MEMORY) => full.push(error),
-                Err(error) => return Err(error),
-            }
         }
-        if self.due.is_empty() {
-            return full.pop().map_or(Ok(()), Err);
-        }
-        self.failed.extend(full);
-        Ok(())
+        Ok(Some(sizing.capacity))
     }
 }
 
 impl Due {
-    /// Looks at a shard; nothing where another process has its lease.
-    async fn look(shard: &Arc<Shard>) -> Result<Option<Self>, StoreError> {
-        let connection = shard.connected(Purpose::Rebuilds, CALL).await?;
-        let (view, _, rebuilds) = shard.read_view_and_fleet(&connection, CALL, &[]).await?;
-        shard.understood(&view)?;
-        let shard = Arc::clone(shard);
-        Ok((!rebuilds.is_leased).then_some(Self { shard, view, rebuilds }))
-    }
-
-    /// Fails if the node would have no room for so many bytes in place of others, beside the filters that are live. One that it
-    /// cannot hold would have it refuse all checks.
-    async fn make_sure_of_room(&self, more: u64, before: u64) -> Result<(), StoreError> {
+    /// Fails if the node has no room for a filter of this size for each of its shards that is due, beside the live ones: a full Redis
+    /// refuses all checks.
+    async fn has_room(&self, due: &[Self], bytes: u64) -> Result<(), StoreError> {
         let connection = self.shard.connected(Purpose::Rebuilds, CALL).await?;
+        let here = due.iter().filter(|due| Arc::ptr_eq(&due.shard.at.load(), &connection.node));
+        // What another rebuild left there makes way.
+        let (more, before) =
+            here.fold((0, 0), |(more, before), due| (more + bytes, before + due.view.next.len));
         let asked = cmd("INFO").arg("memory").clone();
         let memory = connection.ask("INFO", asked, CALL).await?.text()?;
         let Some(Memory { used, limit }) = Memory::parse(&memory) else { return Ok(()) };
@@ -135,46 +110,41 @@ impl Due {
         if needed <= limit { Ok(()) } else { Err(StoreError::no_room(needed, limit)) }
     }
 
-    /// Takes the lease of a shard; nothing where another process has it.
-    async fn lease(mut self, sizing: &Sizing) -> Result<Option<ShardBuild>, StoreError> {
-        for _ in 0..LOOKS {
-            let connection = self.shard.connected(Purpose::Rebuilds, CALL).await?;
-            let (lease, header) = self.prepare(sizing, &connection)?;
-            let reply = match lease.take(&connection, &header).await {
-                // A lost reply may have been a lease: the same lock takes it up.
-                Err(StoreError::NoAnswer { .. }) => {
-                    let again = self.shard.connected(Purpose::Rebuilds, CALL).await?;
-                    lease.take(&again, &header).await?
-                }
-                reply => reply?,
-            };
-            let (outcome, fields) = reply.outcome()?;
-            match outcome.as_str() {
-                "OK" => {
-                    let fields = fields.try_into();
-                    let fields = fields.map_err(|_| odd(LEASE.name(), "too few fields"))?;
-                    let leased = self.leased(&connection, header, lease.clone(), fields);
-                    if leased.is_err() {
-                        lease.release().await;
-                    }
-                    return leased.map(Some);
-                }
-                "LOST" => return Err(StoreError::lost("the lease")),
-                "BUSY" => return Ok(None),
-                // The metadata was lost. The next connection joins it anew.
-                "OTHER" => self.shard.withdraw(&connection),
-                "OLD" => {}
-                _ => return Err(odd(LEASE.name(), outcome)),
+    /// Takes the lease of a shard; returns nothing where another process has it, or has asked for a rebuild since the look.
+    async fn lease(self, sizing: &Sizing) -> Result<Option<ShardBuild>, StoreError> {
+        let connection = self.shard.connected(Purpose::Rebuilds, CALL).await?;
+        let (lease, header) = self.prepare(sizing, &connection)?;
+        let reply = match lease.take(&connection, &header).await {
+            // A lost reply may have been a lease: the same lock takes it up.
+            Err(StoreError::NoAnswer { .. }) => {
+                let again = self.shard.connected(Purpose::Rebuilds, CALL).await?;
+                lease.take(&again, &header).await?
             }
-            match Self::look(&self.shard).await? {
-                Some(due) => self = due,
-                None => return Ok(None),
+            reply => reply?,
+        };
+        let (outcome, fields) = reply.outcome()?;
+        match outcome.as_str() {
+            "OK" => {
+                let fields = fields.try_into();
+                let fields = fields.map_err(|_| odd(LEASE.name(), "too few fields"))?;
+                let leased = self.leased(&connection, header, lease.clone(), fields);
+                if leased.is_err() {
+                    lease.release().await;
+                }
+                leased.map(Some)
             }
+            "BUSY" | "OLD" => Ok(None),
+            "LOST" => Err(StoreError::lost("the lease")),
+            // The metadata were lost: the next connection joins them anew.
+            "OTHER" => {
+                self.shard.withdraw(&connection);
+                Err(StoreError::changing())
+            }
+            _ => Err(odd(LEASE.name(), outcome)),
         }
-        Err(StoreError::changing())
     }
 
-    /// Returns a lease that is not taken yet, and the header of the filter that it allocates.
+    /// Draws a lease, and the header of the filter that it allocates.
     fn prepare(
         &self,
         sizing: &Sizing,
@@ -183,7 +153,10 @@ impl Due {
         let nonce: [u8; 16] = random::bytes().map_err(StoreError::no_random)?;
         let [a, b, c, d, e, f, g, h, ..] = nonce;
         let seed = u32::from_be_bytes(random::bytes().map_err(StoreError::no_random)?);
-        let token = self.rebuilds.next_token(&self.view);
+        // Newer than all tokens before.
+        let live = self.view.live.filter.as_ref().map_or(0, |header| header.generation.get());
+        let Metadata { token, asked_us, .. } = self.metadata;
+        let token = self.view.now_us.max(token.max(asked_us).max(live).saturating_add(1));
         let one = sizing.one();
         let header = Header {
             state: State::Building,
@@ -196,15 +169,14 @@ impl Due {
             capacity: one.share,
             rate: one.rate as f32,
         };
-        let lease = Lease {
-            shard: Arc::clone(&self.shard),
-            nonce: held_by(nonce, &connection.node),
-            build: header.nonce,
+        let nonce = Digest::from_bytes(nonce);
+        let nonce = match connection.on.transport(Purpose::Checks).local() {
+            Some(address) => format!("{nonce}@{address}"),
+            None => nonce.to_string(),
         };
-        Ok((lease, header))
+        Ok((Lease { shard: Arc::clone(&self.shard), nonce, build: header.nonce }, header))
     }
 
-    /// Reads the terms of a lease that was taken.
     fn leased(
         self,
         connection: &Connection,
@@ -214,7 +186,7 @@ impl Due {
     ) -> Result<ShardBuild, StoreError> {
         let leased_us = Reply::time(&seconds, &micros)?;
         if !connection.on.shows(leased_us) {
-            // The record is judged by that clock.
+            // The record is judged by Redis's clock.
             connection.node.link.withdraw(&connection.on);
             return Err(StoreError::lost("the lease"));
         }
@@ -226,25 +198,13 @@ impl Due {
         let window = needed_of_record(Duration::from_millis(reach.count()?));
         Ok(ShardBuild {
             shard: self.shard,
-            run: connection.on.process.run,
             lease,
             leased_us,
             window_us: window.as_micros() as i64,
-            incarnation: connection.identity.incarnation.clone(),
-            digester: connection.identity.digester.clone(),
-            damaged_live: self.view.live.damaged().to_vec(),
+            identity: Arc::clone(&connection.identity),
             header,
             recent: Vec::new(),
-            failure: None,
         })
-    }
-}
-
-impl Rebuilds {
-    /// The least token that is newer than all there were.
-    fn next_token(&self, view: &View) -> i64 {
-        let live = view.live.filter.as_ref().map_or(0, |header| header.generation.get());
-        view.now_us.max(self.token.max(self.asked_us).max(live).saturating_add(1))
     }
 }
 

@@ -1,4 +1,4 @@
-//! A rebuild under way: what it knows, and what all its steps need.
+//! The rebuild of one shard: what it knows, and what all its steps need.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -6,42 +6,34 @@ use std::sync::Arc;
 use super::lease::{CALL, Lease};
 use crate::error::StoreError;
 use crate::filter::Header;
-use crate::id::{Digest, Digester};
+use crate::id::Digest;
 use crate::store::link::reply::{Reply, odd};
 use crate::store::link::script::Script;
 use crate::store::link::session::Purpose;
 use crate::store::redis::connection::Connection;
+use crate::store::redis::incarnation::identity::Identity;
 use crate::store::redis::shard::Shard;
 use crate::store::redis::view::View;
 use crate::verdict::Doubt;
 
-/// A rebuild of one shard under way.
 pub(crate) struct ShardBuild {
     pub(super) shard: Arc<Shard>,
-    /// The Redis process that the rebuild began on.
-    pub(super) run: u32,
     pub(super) lease: Lease,
-    /// When it was taken, by Redis's clock, µs.
+    /// When the lease was taken, by Redis's clock, µs.
     pub(super) leased_us: i64,
-    /// What was sent longer ago belongs to transactions that are over, µs.
+    /// Inserts sent longer ago than this, µs, belong to transactions that are over.
     pub(super) window_us: i64,
-    pub(super) incarnation: Vec<u8>,
-    pub(super) digester: Digester,
-    /// The live key's first bytes, if they are no filter.
-    pub(super) damaged_live: Vec<u8>,
-    /// The building filter's header.
+    pub(super) identity: Arc<Identity>,
     pub(super) header: Header,
     /// What was inserted before the lease, and may be in open transactions.
     pub(super) recent: Vec<Digest>,
-    /// Why it does not go live, where that is known before the scan's end.
-    pub(super) failure: Option<StoreError>,
 }
 
 impl ShardBuild {
     /// Returns a connection to the Redis process that the rebuild began on.
     pub(super) async fn same_redis(&self) -> Result<Connection, StoreError> {
         let connection = self.shard.connected(Purpose::Rebuilds, CALL).await?;
-        if connection.on.process.run == self.run {
+        if connection.on.process.run == self.header.run {
             Ok(connection)
         } else {
             let reason = "redis is another process than when the rebuild began".to_owned();
@@ -63,7 +55,7 @@ impl ShardBuild {
     }
 }
 
-/// Cuts a filter's blocks into pieces of so many for one call each.
+/// Cuts a filter's blocks into pieces of `of` blocks.
 pub(super) fn pieces(blocks: u32, of: u32) -> impl Iterator<Item = Range<u32>> {
     let from = (0..blocks).step_by(of as usize);
     from.map(move |from| from..blocks.min(from.saturating_add(of)))

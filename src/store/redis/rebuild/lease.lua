@@ -4,10 +4,9 @@
 -- ARGV[1] what the lock holds while it is the caller's   ARGV[2] life of the lease, ms
 -- ARGV[3] the token, decimal   ARGV[4] header (64 bytes)   ARGV[5] trailer (64 bytes)
 -- ARGV[6] length of the whole filter in bytes   ARGV[7] the incarnation that the caller has joined
--- Returns {'BUSY'}; {'OTHER'} where this is another incarnation; {'OLD'} when a newer token was given out, or a rebuild
--- was asked for since the caller looked; {'LOST'} when the filter is gone that was allocated under this lease: it is allocated
--- once; or {'OK', reach of the record, ms, TIME s, µs, the moment in ms after which a rebuild may begin}.
--- After a lost reply the same lock is taken up.
+-- Returns {'BUSY'}; {'OTHER'} in another incarnation; {'OLD'} when a newer token was given out, or a rebuild was asked for since
+-- the caller looked; {'LOST'} when the filter is gone that was allocated under this lease: it is allocated once; or {'OK', reach of
+-- the record, ms, TIME s, µs, the moment in ms after which a rebuild may begin}. After a lost reply the same lock is taken up.
 local meta = redis.call('HMGET', KEYS[2], 'inc', 'epoch', 'asked', 'last', 'reach', 'unvouched')
 if meta[1] ~= ARGV[7] then return {'OTHER'} end
 local time = redis.call('TIME')
@@ -22,8 +21,7 @@ if holder then
 else
   local token = tonumber(ARGV[3])
   if token <= tonumber(meta[2] or '0') or token <= tonumber(meta[3] or '0') then return {'OLD'} end
-  -- What a process left behind that ended in a rebuild may be all that has Redis full. A DEL passes then, and so does what
-  -- follows it in a script.
+  -- A filter that another rebuild left behind may be what fills Redis. A DEL passes then, and so does what follows it in a script.
   redis.call('DEL', KEYS[3])
   redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
   redis.call('HSET', KEYS[2], 'epoch', ARGV[3])

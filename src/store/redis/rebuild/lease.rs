@@ -5,40 +5,27 @@ use std::time::Duration;
 
 use tokio::time::sleep;
 
-use crate::id::Digest;
 use crate::store::BoxFuture;
 use crate::store::link::script::Script;
 use crate::store::link::session::Purpose;
-use crate::store::redis::connection::RedisNode;
 use crate::store::redis::shard::Shard;
 
 static RENEW: Script = Script::new("renew.lua", include_str!("renew.lua"));
 static RELEASE: Script = Script::new("release.lua", include_str!("release.lua"));
 
-/// The life of the lease, renewed three times as often.
 pub(super) const LIFE: Duration = Duration::from_secs(10);
-/// How long one call of a rebuild may take.
 pub(super) const CALL: Duration = Duration::from_secs(5);
 /// How long renewing or releasing waits for a connection, and how often each is tried.
 const LOCK_WAIT: Duration = Duration::from_secs(1);
 const LOCK_ATTEMPTS: u32 = 2;
 
-/// Returns what a process that rebuilds writes into the lock: a nonce, and its address, by which people find it. It is the near
-/// end of the connection for checks, which `CLIENT LIST` has, too.
-pub(super) fn held_by(nonce: [u8; 16], node: &RedisNode) -> String {
-    let nonce = Digest::from_bytes(nonce);
-    match node.link.current().and_then(|checks| checks.transport(Purpose::Checks).local()) {
-        Some(address) => format!("{nonce}@{address}"),
-        None => nonce.to_string(),
-    }
-}
-
-/// The rebuild lease, held by this process. One that is not given back lapses, and what was built under it is freed with it. To
-/// give back what another holds changes nothing.
+/// The rebuild lease. One that is not given back lapses, and the next insert or poll frees what was built under it. To give back
+/// what another process holds changes nothing.
 #[derive(Clone)]
 pub(super) struct Lease {
     pub(super) shard: Arc<Shard>,
-    /// What the lock holds.
+    /// What the lock holds: a nonce, and the near end of the connection for checks, by which people find the process in `CLIENT
+    /// LIST`.
     pub(super) nonce: String,
     /// The nonce of the filter that is built under it.
     pub(super) build: u64,
@@ -61,7 +48,7 @@ impl Lease {
         self.run(&RELEASE, &[self.nonce.as_bytes(), &self.build.to_be_bytes()]).await;
     }
 
-    /// Runs a script on the lock. If it fails, the next rebuild waits for the lease to lapse.
+    /// Runs a script on the lock. Where that fails, the next rebuild waits for the lease to lapse.
     async fn run(&self, script: &Script, args: &[&[u8]]) {
         let keys = [self.shard.known.keys.lock.as_str(), self.shard.known.keys.next.as_str()];
         for _ in 0..LOCK_ATTEMPTS {

@@ -4,7 +4,6 @@
 mod begin;
 mod build;
 mod lease;
-mod pace;
 mod recent;
 mod swap;
 mod upload;
@@ -16,39 +15,35 @@ use ::redis::cmd;
 use futures_util::future::join_all;
 
 use self::build::ShardBuild;
-use self::lease::CALL;
-use self::pace::Pace;
-use super::shard::{Rebuilds, Shard};
+use self::lease::{CALL, Lease};
+use self::upload::Pace;
+use super::shard::Shard;
 use super::shards::Shards;
-use super::view::View;
+use super::view::{Metadata, View};
 use crate::error::{RebuildError, StoreError};
 use crate::store::link::session::Purpose;
-use crate::store::scan::{Filled, Scan};
+use crate::store::scan::{Filled, Scan, lost};
 use crate::store::{LiveFilter, Progress, RebuildStep};
 
-/// A rebuild of some shards, or of all, from one scan.
 pub(crate) struct RedisBuild {
     shards: Arc<Shards>,
-    pub(crate) scan: Scan,
-    /// What there is to lease, in the order of the shards.
+    pub(crate) scan: Option<Scan>,
     due: Vec<Due>,
-    /// Whether all of them have to be.
+    /// Whether each of them has to be leased.
     all: bool,
-    /// What is leased.
     builds: Vec<ShardBuild>,
-    /// Why others are left out.
+    /// Why other shards are left out.
     failed: Vec<StoreError>,
 }
 
-/// A shard that is to be rebuilt, and what was found there.
 struct Due {
     shard: Arc<Shard>,
     view: View,
-    rebuilds: Rebuilds,
+    metadata: Metadata,
 }
 
 impl RedisBuild {
-    /// Of a part of the shards it can be told for all: chance fills them alike.
+    /// A part of the shards speaks for all: chance fills them alike.
     pub(crate) fn previous(&self) -> Option<u64> {
         let known: Option<Vec<u64>> = self.due.iter().map(|due| due.view.live.items()).collect();
         let all = self.shards.all.len() as u64;
@@ -61,15 +56,14 @@ impl RedisBuild {
         async { drop(kept.await) }
     }
 
-    /// Notes the source's identity in each shard that is due, unless one has another's. Leaves out those that cannot be asked; fails
-    /// where none can.
+    /// Notes the source's identity in each shard that is due, unless one has another's. Leaves out shards that cannot be asked.
     pub(crate) async fn identify(
         &mut self,
         source: &str,
         accepts_loss: bool,
     ) -> Result<Option<String>, StoreError> {
         let mut other = None;
-        // What could not be read is not written over.
+        // First read from all: an identity that could not be read is not overwritten.
         for noting in [None, Some(source)] {
             let told = join_all(self.due.iter().map(|due| due.identity(noting))).await;
             for (due, noted) in std::mem::take(&mut self.due).into_iter().zip(told) {
@@ -85,37 +79,44 @@ impl RedisBuild {
                 return Ok(other);
             }
         }
-        if self.due.is_empty() { self.failed.pop().map_or(Ok(None), Err) } else { Ok(None) }
+        Ok(None)
     }
 
-    /// *Recent*: returns once a scan may begin, and how many ids were read that it may miss. Fails where no shard is left.
+    /// *Recent*: returns once a scan may begin, with how many ids it may miss. Fails where no shard is left.
     pub(crate) async fn read_recent(&mut self) -> Result<u64, StoreError> {
         let read = join_all(self.builds.iter_mut().map(ShardBuild::read_recent)).await;
-        let is_left = read.iter().any(Result::is_ok);
-        for (build, read) in self.builds.iter_mut().zip(read) {
-            build.failure = read.err();
+        let mut left_out = Vec::new();
+        for (build, read) in std::mem::take(&mut self.builds).into_iter().zip(read) {
+            match read {
+                Ok(()) => self.builds.push(build),
+                Err(error) => {
+                    self.failed.push(error);
+                    left_out.push(build.lease);
+                }
+            }
         }
-        let failed = self.builds.iter_mut().filter(|_| !is_left);
-        match failed.into_iter().find_map(|build| build.failure.take()) {
-            Some(error) => Err(error),
-            None => Ok(self.builds.iter().map(|build| build.recent.len() as u64).sum()),
-        }
+        join_all(left_out.iter().map(Lease::release)).await;
+        let Some(first) = self.builds.first() else {
+            return Err(self.failed.pop().unwrap_or_else(lost));
+        };
+        let geometry = |shard| {
+            let of = |build: &&ShardBuild| build.shard.number == shard;
+            self.builds.iter().find(of).map(|build| build.header.geometry)
+        };
+        let geometries = (0..self.shards.all.len()).map(geometry);
+        self.scan = Some(Scan::begin(&first.identity.digester, geometries).await?);
+        Ok(self.builds.iter().map(|build| build.recent.len() as u64).sum())
     }
 
-    /// Puts each shard live, one after the other, and returns them as one. One that fails keeps what it had, and keeps none of
-    /// the others.
+    /// Puts each shard live, one after the other, and returns them as one. A shard that fails keeps its filter.
     pub(crate) async fn put_live(&mut self, at: &Progress) -> Result<LiveFilter, RebuildError> {
-        let given = self.scan.end().await?;
+        let given = self.scan.take().ok_or_else(lost)?.end().await?;
         let pace = Pace::new();
         let mut failed = std::mem::take(&mut self.failed);
         let all = (failed.len() + self.builds.len()) as u64;
         let mut rebuilt = None::<LiveFilter>;
         for (build, given) in self.builds.iter_mut().zip(given) {
-            let put_live = match build.failure.take() {
-                Some(error) => Err(error),
-                None => build.put_live(given, &pace, at).await,
-            };
-            match put_live {
+            match build.put_live(given, &pace, at).await {
                 Ok(live) => rebuilt = Some(rebuilt.map_or(live, |others| others.with(live))),
                 Err(error) => failed.push(error),
             }
@@ -135,7 +136,7 @@ impl RedisBuild {
 }
 
 impl Due {
-    /// Returns the identity that a shard has noted of its source, or notes this one.
+    /// Reads the identity of the source that a shard has noted, or notes this one.
     async fn identity(&self, source: Option<&str>) -> Result<Option<String>, StoreError> {
         let connection = self.shard.connected(Purpose::Rebuilds, CALL).await?;
         let mut command = cmd(if source.is_some() { "HSET" } else { "HGET" });
@@ -146,7 +147,7 @@ impl Due {
 }
 
 impl ShardBuild {
-    /// Takes the steps after the scan, of what it gave to this shard.
+    /// Takes the steps after the scan.
     async fn put_live(
         &mut self,
         given: Filled,

@@ -1,8 +1,8 @@
 //! *Recent*: waits until a scan may begin, and reads what was inserted lately.
 //!
-//! What is inserted from the lease on goes to the building filter, too. What was inserted before, and in a transaction that the
-//! scan cannot see, was inserted less than the longest transaction before the lease: the record of recent inserts has it. Where the
-//! record may lack some of them, the scan waits until their transactions are over.
+//! Inserts from the lease on go to the building filter, too. An earlier one whose transaction the scan cannot see came less than the
+//! longest transaction before the lease: the record of recent inserts has it. Where the record may lack some, the scan waits until
+//! their transactions are over.
 
 use std::time::Duration;
 
@@ -20,13 +20,11 @@ use crate::store::redis::incarnation::GRACE;
 static WAIT: Script = Script::new("wait.lua", include_str!("wait.lua"));
 static RECORD: Script = Script::new("record.lua", include_str!("record.lua"));
 
-/// How often it is asked whether a scan may begin.
 const EVERY: Duration = Duration::from_millis(100);
-/// How long one such question may take. A connection on which a poll takes longer is given up, too.
+/// How long one question may take. A session whose poll takes longer is given up, too.
 const DEADLINE: Duration = Duration::from_millis(500);
-/// Ids read at once.
 const IDS_PER_CALL: usize = 8_192;
-/// What an id takes in a reply, and its number.
+/// What an id and its number take in a reply.
 const BYTES_AN_ID: usize = 64;
 
 impl ShardBuild {
@@ -52,17 +50,17 @@ impl ShardBuild {
     async fn wait_for_replays(&self) -> Result<(), StoreError> {
         let grace = GRACE.as_millis().to_string();
         let keys = [self.shard.known.keys.meta.as_str()];
-        // How often Redis has answered without a gap, and when that was asked which it answered last.
+        // How often Redis has answered without a gap, and when it was asked what it answered last.
         let (mut answered, mut last) = (0, Instant::now());
         loop {
             let redis = self.same_redis().await?;
             let asked = Instant::now();
-            // A replay that was interrupted for so long has the whole time once more.
+            // A replay that was interrupted for so long is given the whole time once more.
             if asked - last > GRACE / 2 {
                 answered = 0;
             }
             let worked: &[u8] = if EVERY * answered >= GRACE { b"1" } else { b"" };
-            let args = [&self.incarnation, grace.as_bytes(), worked];
+            let args = [self.identity.incarnation.as_slice(), grace.as_bytes(), worked];
             match redis.script(&WAIT, &keys, &args, DEADLINE).await {
                 Ok(answer) => {
                     let answer = answer.text()?;
@@ -86,23 +84,24 @@ impl ShardBuild {
             Page::ask(&mut read, &self.shard.known.keys, &from, IDS_PER_CALL);
             let reply = self.same_redis().await?.ask("ZRANGEBYSCORE", read, CALL).await?;
             let Page { digests, greatest, .. } = Page::read(reply)?;
-            // The floor is one of them.
+            // The floor is an entry, too.
             let is_full = digests.len() + 1 >= IDS_PER_CALL;
             self.recent.extend(digests);
             match greatest.filter(|_| is_full) {
                 Some(last) => from = format!("({last}"),
-                // What comes behind it has come since the lease. A steady stream of inserts must not keep the rebuild here.
+                // Later entries have come since the lease: a steady stream of inserts must not keep the rebuild here.
                 None => return Ok(()),
             }
         }
     }
 
-    /// Returns until when transactions of inserts may stay open that the record may lack, by Redis's clock, µs. It is asked once
-    /// the record was read: whatever was dropped meanwhile counts.
+    /// Returns until when transactions may stay open whose inserts the record may lack, by Redis's clock, µs. Asked after the record
+    /// was read: inserts that were dropped meanwhile count.
     async fn missing_until(&self) -> Result<Option<i64>, StoreError> {
         let keys = &self.shard.known.keys;
         let keys = [keys.meta.as_str(), keys.recent.as_str()];
-        let (answer, fields) = self.run(&RECORD, &keys, &[&self.incarnation]).await?.outcome()?;
+        let (answer, fields) =
+            self.run(&RECORD, &keys, &[&self.identity.incarnation]).await?.outcome()?;
         outcome("the reading of recent inserts", &answer)?;
         let [is_whole, floor] = &fields[..] else {
             return Err(odd(RECORD.name(), "too few fields"));
@@ -112,7 +111,7 @@ impl ShardBuild {
         if !is_whole {
             return Ok(Some(self.leased_us + self.window_us));
         }
-        // One ahead of the lease was written before the clock was set back.
+        // A floor ahead of the lease was written before the clock was set back.
         let until_us = floor.min(self.leased_us) + self.window_us;
         Ok((floor > self.leased_us - self.window_us).then_some(until_us))
     }

@@ -2,42 +2,32 @@
 --
 -- KEYS[1] next   KEYS[2] bits   KEYS[3] meta
 -- ARGV[1] the expected header of next   ARGV[2] the live one
--- ARGV[3] length of the whole filter   ARGV[4] the live key's first 64 bytes if the caller found them to be no filter, else ''
--- ARGV[5] the lease's moment, ms   ARGV[6] the generation in decimal   ARGV[7] the states of disproved filters, a byte each
--- Returns 'OK', 'LOST', also where another incarnation has begun, which frees next (incarnation/join.lua), 'FENCED', or
--- 'UNVOUCHED' when inserts that no process can repeat may have become visible since the lease.
--- A header's token; 0 where it is cut short. It is no more than 2^53, so a number holds it. Lua would order strings
--- as the server's locale does.
-local function token(head)
-  if #head < 24 then return 0 end
-  local high, low = struct.unpack('>I4I4', head, 17)
-  return high * 4294967296 + low
-end
+-- ARGV[3] length of the whole filter   ARGV[4] the lease's moment, ms   ARGV[5] the generation in decimal
+-- ARGV[6] the states of disproved filters, a byte each
+-- Returns 'OK', 'LOST', also in another incarnation, which frees next (incarnation/join.lua), 'FENCED', or 'UNVOUCHED' when inserts
+-- that no process can repeat may have become visible since the lease.
 if redis.call('GETRANGE', KEYS[1], 0, 63) ~= ARGV[1]
   or redis.call('STRLEN', KEYS[1]) ~= tonumber(ARGV[3]) then
   return 'LOST'
 end
-local meta = redis.call('HMGET', KEYS[3], 'last', 'unvouched', 'settles')
+local meta = redis.call('HMGET', KEYS[3], 'last', 'unvouched', 'settles', 'live')
 -- All blocks are there, and all inserts since the lease.
 local high, low, done = struct.unpack('>I4I4I4', redis.call('GETRANGE', KEYS[1], 64, 75))
 if high * 4294967296 + low ~= tonumber(meta[1] or '0') or 192 + 64 * done ~= tonumber(ARGV[3]) then return 'LOST' end
-if meta[2] and tonumber(meta[2]) >= tonumber(ARGV[5]) then return 'UNVOUCHED' end
-local live = redis.call('TYPE', KEYS[2]).ok == 'string' and redis.call('GETRANGE', KEYS[2], 0, 63) or ''
-if string.sub(live, 1, 8) == string.sub(ARGV[1], 1, 8) and live ~= ARGV[4] and token(live) >= token(ARGV[1]) then
-  return 'FENCED'
-end
+if meta[2] and tonumber(meta[2]) >= tonumber(ARGV[4]) then return 'UNVOUCHED' end
+if tonumber(meta[4] or '0') >= tonumber(ARGV[5]) then return 'FENCED' end
 -- The place of a disproved filter is taken once (distrust.lua).
-local state = string.sub(live, 12, 12)
-if state ~= '' and string.find(ARGV[7], state, 1, true) then
-  redis.call('HSET', KEYS[3], 'rebuilt', ARGV[6])
+local state = redis.call('TYPE', KEYS[2]).ok == 'string' and redis.call('GETRANGE', KEYS[2], 11, 11) or ''
+if state ~= '' and string.find(ARGV[6], state, 1, true) then
+  redis.call('HSET', KEYS[3], 'rebuilt', ARGV[5])
 end
 redis.call('SETRANGE', KEYS[1], 0, ARGV[2])
 -- RENAME carries the source's TTL over.
 redis.call('PERSIST', KEYS[1])
 redis.call('RENAME', KEYS[1], KEYS[2])
 -- Connections that join from now on trust no older filter.
-redis.call('HSET', KEYS[3], 'live', ARGV[6])
--- Whatever a process that does not insert has created is in what this rebuild has read (incarnation/join.lua).
+redis.call('HSET', KEYS[3], 'live', ARGV[5])
+-- This rebuild has read what was created by processes that do not insert.
 local settles = tonumber(meta[3] or '0')
-if settles > 0 and tonumber(ARGV[5]) >= settles then redis.call('HSET', KEYS[3], 'settles', '0') end
+if settles > 0 and tonumber(ARGV[4]) >= settles then redis.call('HSET', KEYS[3], 'settles', '0') end
 return 'OK'

@@ -12,8 +12,8 @@ static SWAP: Script = Script::new("swap.lua", include_str!("swap.lua"));
 const ATTEMPTS: u32 = 3;
 
 impl ShardBuild {
-    /// *Swap* of a filter into which a scan has put so many ids. Where a reply is lost, it looks at the live header, and tries again; where the
-    /// last is, too, the rebuild is reported as failed, although its filter may be live.
+    /// *Swap*. Where a reply is lost, looks at the live header and tries again; where the last one is, the rebuild is reported as
+    /// failed, although its filter may be live.
     pub(super) async fn swap(&self, ids: u64) -> Result<LiveFilter, StoreError> {
         let items = u32::try_from(ids).unwrap_or(u32::MAX);
         let live = Header { items, ..self.header.with_state(State::Live) };
@@ -44,7 +44,6 @@ impl ShardBuild {
                 &self.header.encode(),
                 &live.encode(),
                 live.string_len().to_string().as_bytes(),
-                &self.damaged_live,
                 (self.leased_us / 1000).to_string().as_bytes(),
                 live.generation.get().to_string().as_bytes(),
                 &[State::Disproved, State::DisprovedTwice].map(State::as_byte),

@@ -1,17 +1,17 @@
--- Wait: whether a scan may begin. An incarnation's first waits until Redis has taken writes for a while, in which other processes
--- find the incarnation and begin to repeat their inserts; each waits while one does.
+-- Wait: whether a scan may begin. The first of an incarnation waits until Redis has taken writes for a while, in which processes
+-- find the incarnation and begin to repeat their inserts; every scan waits while one does.
 --
 -- KEYS[1] meta
 -- ARGV[1] the incarnation of the lease   ARGV[2] for how long the first scan waits, ms
 -- ARGV[3] '1' once Redis has answered the caller for that long, else ''
 -- Returns 'OK', 'HELD', or 'OTHER' where this is another incarnation.
--- The metadata's field `worked` is the incarnation in which that was long enough, `hold` until when scans wait for a replay, ms.
+-- The metadata's field `worked` is the incarnation whose first scan has waited, `hold` until when scans wait for a replay, ms.
 local meta = redis.call('HMGET', KEYS[1], 'inc', 'worked', 'hold')
 if meta[1] ~= ARGV[1] then return 'OTHER' end
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
--- A clock that was set back must not hold a scan for longer than it was meant to. It is a write each time, as no process repeats
--- its inserts while Redis takes none.
+-- A clock that was set back must not hold a scan for longer. It is a write each time: no process repeats its inserts while Redis
+-- takes none.
 local hold = math.min(tonumber(meta[3] or '0'), now + ARGV[2])
 redis.call('HSET', KEYS[1], 'hold', string.format('%.0f', hold))
 if ARGV[3] == '1' then redis.call('HSET', KEYS[1], 'worked', ARGV[1]) end

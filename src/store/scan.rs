@@ -1,19 +1,24 @@
-//! Filters that are filled on another thread, digests and all, while the source gives further ids.
+//! What the source gives in one scan, in this process: a filter for each shard, with all its ids in it.
 //!
-//! The filters go to a thread with each batch, and come back when all of it is in. So no batch can be left out, and the
-//! thread of a rebuild that is dropped ends after one. While a batch is put in and the next one is full, the source
-//! waits. One thread is enough: decimal numbers from memory take the source longer than their digests and bits take. It is
-//! none of the runtime's blocking threads: the source itself may hold all of these.
+//! Filters are filled on another thread, digests and all, while the source gives further ids. They go to the thread with each
+//! batch, and come back when all of it is in: so no batch can be left out, and the thread of a rebuild that is dropped ends after
+//! one. While a batch is put in and the next one is full, the source waits. One thread is enough: decimal numbers from memory take
+//! the source longer than their digests and bits take. It is none of the runtime's blocking threads: the source itself may hold
+//! all of these.
 
 use std::sync::Arc;
 use std::{mem, thread};
 
 use tokio::sync::oneshot;
-use tokio::task::yield_now;
+use tokio::task::{spawn_blocking, yield_now};
 
-use crate::filter::Filter;
+use crate::error::StoreError;
+use crate::filter::lengths::BLOCK_LEN;
+use crate::filter::{Filter, Geometry};
 use crate::id::{Digest, Digester, Id};
 
+/// The largest filter that is made without a thread of its own: that takes a few milliseconds.
+const LARGE: u64 = 4 << 20;
 /// Ids put in by another thread at once. A scan of fewer needs none.
 const BATCH: usize = 8192;
 /// Ids put in while other tasks wait.
@@ -30,7 +35,7 @@ pub(crate) struct Filled {
 }
 
 /// Filters, and the ids that are not in them yet.
-pub(super) struct Filling {
+pub(crate) struct Scan {
     digester: Digester,
     batch: Vec<Id>,
     /// None while a thread has them, and when that thread ended early.
@@ -39,10 +44,6 @@ pub(super) struct Filling {
 }
 
 impl Filled {
-    pub(super) fn new(filter: Filter) -> Self {
-        Self { filter: Arc::new(filter), ids: 0 }
-    }
-
     fn insert_all(&mut self, digests: &[Digest]) {
         self.ids += digests.len() as u64;
         match Arc::get_mut(&mut self.filter) {
@@ -53,19 +54,31 @@ impl Filled {
     }
 }
 
-impl Filling {
-    /// Begins to fill filters.
-    pub(super) fn new(digester: Digester, shards: Shards) -> Self {
-        Self { digester, batch: Vec::new(), shards: Some(shards), away: None }
+impl Scan {
+    /// Begins a scan, with an empty filter for each shard that has a geometry.
+    pub(crate) async fn begin(
+        digester: &Digester,
+        geometries: impl Iterator<Item = Option<Geometry>>,
+    ) -> Result<Self, StoreError> {
+        let mut shards = Vec::new();
+        for geometry in geometries {
+            shards.push(match geometry {
+                Some(geometry) => Some(Filled { filter: Arc::new(empty(geometry).await?), ids: 0 }),
+                None => None,
+            });
+        }
+        Ok(Self { digester: digester.clone(), batch: Vec::new(), shards: Some(shards), away: None })
     }
 
-    pub(super) fn filters(&self) -> impl Iterator<Item = Arc<Filter>> {
+    /// Returns the filters, unless a thread has them.
+    pub(crate) fn filters(&self) -> impl Iterator<Item = Arc<Filter>> {
         let filled = self.shards.iter().flatten().flatten();
         filled.map(|filled| Arc::clone(&filled.filter))
     }
 
     /// Takes ids in. Lets other tasks run behind a whole part. Hands the batch over once it is full, and waits for the one before.
-    pub(super) async fn write(&mut self, ids: &mut Vec<Id>) {
+    /// May be given up.
+    pub(crate) async fn write(&mut self, ids: &mut Vec<Id>) {
         let is_part = ids.len() >= PART;
         self.batch.append(ids);
         if self.batch.len() < BATCH {
@@ -86,17 +99,18 @@ impl Filling {
         }
     }
 
-    /// Returns the filters with all ids in them; nothing where the thread that had them ended early.
-    pub(super) async fn finish(&mut self) -> Option<Shards> {
+    /// Returns what the source gave to each shard that is built, in their order. Fails where the thread that had the filters ended
+    /// early, as when the runtime ends.
+    pub(crate) async fn end(mut self) -> Result<Vec<Filled>, StoreError> {
         self.wait().await;
-        let mut shards = self.shards.take()?;
+        let mut shards = self.shards.take().ok_or_else(lost)?;
         for (n, part) in self.batch.chunks(PART).enumerate() {
             if n > 0 {
                 yield_now().await;
             }
             insert_all(&mut shards, &self.digester, part);
         }
-        Some(shards)
+        Ok(shards.into_iter().flatten().collect())
     }
 
     /// Waits for the filters. May be given up and called again.
@@ -106,6 +120,19 @@ impl Filling {
             self.away = None;
         }
     }
+}
+
+pub(crate) fn lost() -> StoreError {
+    StoreError::lost("the end of the scan")
+}
+
+/// Returns an empty filter. The system takes long to give a large one, so that other tasks would wait.
+pub(crate) async fn empty(geometry: Geometry) -> Result<Filter, StoreError> {
+    if u64::from(geometry.blocks) * BLOCK_LEN as u64 <= LARGE {
+        return Ok(Filter::new(geometry));
+    }
+    // It ends early only with the runtime, which ends this task, too.
+    spawn_blocking(move || Filter::new(geometry)).await.map_err(|_| lost())
 }
 
 fn insert_all(shards: &mut Shards, digester: &Digester, ids: &[Id]) {
@@ -135,6 +162,8 @@ fn away(fill: impl FnOnce() -> Shards + Send + 'static) -> oneshot::Receiver<Sha
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicU64, Ordering};
+
     use super::*;
     use crate::filter::{Membership, Sizing};
     use crate::id::SecretKey;
@@ -155,25 +184,25 @@ mod tests {
         filter.lookup(&digester().digest(&id(n))) == Membership::Possible
     }
 
-    /// Nothing yet, in filters for these shards.
-    fn empty(wanted: &[bool]) -> Filling {
+    /// Begins a scan for these shards.
+    async fn begin(wanted: &[bool]) -> Scan {
         let sizing = Sizing::new(100_000, 1e-6).unwrap();
-        let filled = |wanted: &bool| wanted.then(|| Filled::new(Filter::new(sizing.geometry(1))));
-        Filling::new(digester(), wanted.iter().map(filled).collect())
+        let geometries = wanted.iter().map(|wanted| wanted.then(|| sizing.geometry(1)));
+        Scan::begin(&digester(), geometries).await.unwrap()
     }
 
-    async fn finish(mut filling: Filling) -> Arc<Filter> {
-        filling.finish().await.unwrap().pop().flatten().unwrap().filter
+    async fn end(scan: Scan) -> Arc<Filter> {
+        scan.end().await.unwrap().pop().unwrap().filter
     }
 
     #[tokio::test]
     async fn every_id_is_in_the_filter_whatever_its_place_in_a_batch() {
         for count in [0, 1, PART, BATCH - 1, BATCH, BATCH + 1, 5 * BATCH + PART + 1] {
-            let mut filling = empty(&[true]);
+            let mut scan = begin(&[true]).await;
             for from in (0..count).step_by(PART) {
-                filling.write(&mut ids(from..count.min(from + PART))).await;
+                scan.write(&mut ids(from..count.min(from + PART))).await;
             }
-            let filter = finish(filling).await;
+            let filter = end(scan).await;
             assert!((0..count).all(|n| has(&filter, n)), "{count}");
             assert!((count..count + 1000).all(|n| !has(&filter, n)), "{count}");
         }
@@ -181,10 +210,10 @@ mod tests {
 
     #[tokio::test]
     async fn a_wait_that_is_given_up_loses_no_id() {
-        let mut filling = empty(&[true]);
+        let mut scan = begin(&[true]).await;
         let hold = std::sync::Arc::new(std::sync::Barrier::new(2));
-        let (mut shards, held) = (filling.shards.take().unwrap(), hold.clone());
-        filling.away = Some(away(move || {
+        let (mut shards, held) = (scan.shards.take().unwrap(), hold.clone());
+        scan.away = Some(away(move || {
             held.wait();
             insert_all(&mut shards, &digester(), &[id(BATCH)]);
             shards
@@ -192,56 +221,79 @@ mod tests {
         let mut batch = ids(0..BATCH);
         tokio::select! {
             biased;
-            () = filling.write(&mut batch) => panic!("the thread has not ended"),
+            () = scan.write(&mut batch) => panic!("the thread has not ended"),
             () = yield_now() => {}
         }
         hold.wait();
-        let filter = finish(filling).await;
+        let filter = end(scan).await;
         assert!((0..=BATCH).all(|n| has(&filter, n)));
     }
 
     #[tokio::test]
     async fn a_small_scan_needs_no_other_thread() {
-        let mut filling = empty(&[true]);
+        let mut scan = begin(&[true]).await;
         for n in 0..BATCH - 1 {
-            filling.write(&mut ids(n..n + 1)).await;
+            scan.write(&mut ids(n..n + 1)).await;
         }
-        assert!(filling.shards.is_some());
+        assert!(scan.shards.is_some());
     }
 
     #[tokio::test]
     async fn a_filter_that_is_lost_is_an_error() {
-        let mut filling = empty(&[true]);
-        let shards = filling.shards.take().unwrap();
-        filling.away = Some(away(move || {
+        let mut scan = begin(&[true]).await;
+        let shards = scan.shards.take().unwrap();
+        scan.away = Some(away(move || {
             drop(shards);
             panic!("as a defect of the crate would")
         }));
-        filling.write(&mut ids(0..BATCH)).await;
-        assert!(filling.finish().await.is_none());
+        scan.write(&mut ids(0..BATCH)).await;
+        assert!(scan.end().await.is_err());
     }
 
     #[tokio::test]
     async fn each_id_is_in_its_own_shard_and_counted_there_and_a_shard_that_is_not_built_gets_none()
     {
         let wanted = [true, true, false, true];
-        let mut filling = empty(&wanted);
+        let mut scan = begin(&wanted).await;
         let count = BATCH + PART + 1;
-        filling.write(&mut ids(0..count)).await;
-        let shards = filling.finish().await.unwrap();
+        scan.write(&mut ids(0..count)).await;
+        let shards = scan.end().await.unwrap();
         let mut counted = 0;
-        for (number, (filled, wanted)) in shards.iter().zip(wanted).enumerate() {
+        let mut shards = shards.iter();
+        for (number, wanted) in wanted.into_iter().enumerate() {
             let own = |n: &usize| digester().digest(&id(*n)).shard(4) == number;
             let own: Vec<usize> = (0..count).filter(own).collect();
             assert!(own.len() > count / 5, "the shards are of about the same size");
             counted += own.len();
-            assert_eq!(filled.is_some(), wanted);
-            let Some(filled) = filled else { continue };
+            if !wanted {
+                continue;
+            }
+            let filled = shards.next().unwrap();
             assert_eq!(filled.ids, own.len() as u64);
             assert!(own.iter().all(|n| has(&filled.filter, *n)));
             let others = (0..count).filter(|n| !own.contains(n)).take(500);
             assert!(others.into_iter().all(|n| !has(&filled.filter, n)));
         }
         assert_eq!(counted, count);
+    }
+
+    #[tokio::test]
+    async fn others_run_while_a_large_filter_is_made() {
+        let sizing = Sizing::new(10_000_000, 0.001).unwrap();
+        assert!(sizing.bytes() > LARGE);
+        let turns = Arc::new(AtomicU64::new(0));
+        let others = tokio::spawn({
+            let turns = Arc::clone(&turns);
+            async move {
+                loop {
+                    turns.fetch_add(1, Ordering::Relaxed);
+                    tokio::task::yield_now().await;
+                }
+            }
+        });
+        let filter = empty(sizing.geometry(1)).await.unwrap();
+        assert_eq!(filter.geometry, sizing.geometry(1));
+        assert!(turns.load(Ordering::Relaxed) > 0);
+        others.abort();
     }
 }
