@@ -60,16 +60,9 @@ impl RebuildStep {
     /// Returns a short fixed name, fit for a metric's label.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Idle => "idle",
-            Self::Lease => "lease",
-            Self::Recent => "recent",
-            Self::Scan => "scan",
-            Self::Compare => "compare",
-            Self::Upload => "upload",
-            Self::Verify => "verify",
-            Self::Swap => "swap",
-        }
+        const NAMES: [&str; 8] =
+            ["idle", "lease", "recent", "scan", "compare", "upload", "verify", "swap"];
+        NAMES[self as usize]
     }
 }
 

@@ -12,7 +12,6 @@ use super::credentials::{Credentials, CredentialsProvider, Provider};
 use super::tls::TlsSettings;
 use crate::error::SettingError;
 
-/// What a connection is opened with, beside what its URL says.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Access {
     credentials: Option<Arc<Provider>>,
@@ -35,7 +34,7 @@ impl Access {
         self.tls.clone()
     }
 
-    /// Says what a URL cannot have beside it.
+    /// Fails if a URL cannot have this beside it.
     pub(crate) fn judge(&self, url: &ConnectionInfo) -> Result<(), SettingError> {
         let redis = url.redis_settings();
         match (&self.credentials, redis.username(), redis.password()) {
@@ -67,7 +66,6 @@ impl Access {
         access
     }
 
-    /// Returns what the provider gives, if there is one.
     pub(crate) async fn credentials(&self) -> io::Result<Option<Credentials>> {
         match &self.credentials {
             Some(provider) => provider.credentials().await.map(Some),
@@ -75,7 +73,6 @@ impl Access {
         }
     }
 
-    /// Has the provider asked again: Redis does not take what it gave.
     pub(super) async fn forget(&self) {
         if let Some(provider) = &self.credentials {
             provider.forget().await;

@@ -58,7 +58,6 @@ impl Credentials {
         Self { ends: Instant::now().checked_add(time), ..self }
     }
 
-    /// Returns when they end, if they do.
     pub(super) fn ends(&self) -> Option<Instant> {
         self.ends
     }
@@ -82,7 +81,7 @@ impl fmt::Debug for Credentials {
     }
 }
 
-/// Returns when a connection is renewed whose credentials end then. Processes that began together do not all do it at once.
+/// Returns when to renew a connection whose credentials end then: at random, so that processes do not all do it at once.
 pub(super) fn renewal(ends: Instant) -> Instant {
     let now = Instant::now();
     let rest = ends.saturating_duration_since(now);
@@ -145,7 +144,6 @@ impl Provider {
         Self { source: Arc::new(source), last: Mutex::default() }
     }
 
-    /// Returns the credentials for a connection that is made now.
     pub(super) async fn credentials(&self) -> io::Result<Credentials> {
         let given = timeout(ASKED, self.lately()).await;
         let late = || failed(&format!("has not answered within {ASKED:?}"));

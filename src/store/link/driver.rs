@@ -21,7 +21,7 @@ pub(crate) const QUEUE: usize = 1024;
 const TOGETHER: usize = 64 << 10;
 /// Room for what comes next.
 const READ: usize = 16 << 10;
-/// How a server begins that takes TLS only, if it says a thing before it hangs up.
+/// How the reply of a server begins that takes TLS only.
 const TLS_ALERT: [u8; 2] = [21, 3];
 
 /// The near end of an open connection.
@@ -29,9 +29,7 @@ pub(crate) struct Driver {
     requests: mpsc::Sender<Request>,
     /// Why the connection has ended.
     ended: Arc<OnceLock<String>>,
-    /// The address of its near end, where it has one.
     pub(super) local: Option<SocketAddr>,
-    /// When the credentials end by which it was opened, if they do.
     pub(super) until: Option<Instant>,
     task: AbortHandle,
 }
@@ -54,7 +52,7 @@ struct Sent {
 }
 
 impl Driver {
-    /// Takes over a connection on which nothing is under way, whose other end is known to speak TLS, or has not been heard yet.
+    /// Takes over a new connection.
     pub(crate) fn new(stream: impl AsyncRead + AsyncWrite + Send + 'static, is_tls: bool) -> Self {
         let mut heard = is_tls;
         let (requests, mut received) = mpsc::channel(QUEUE);
@@ -109,7 +107,7 @@ impl Transport for Driver {
     }
 }
 
-/// Sends requests and hands out replies until the connection ends, or nobody has its near end any more.
+/// Sends requests and hands out replies until the connection ends or the [`Driver`] is dropped.
 async fn drive(
     stream: impl AsyncRead + AsyncWrite,
     requests: &mut mpsc::Receiver<Request>,
@@ -151,7 +149,7 @@ async fn drive(
     }
 }
 
-/// Writes some of this, and returns how much; with nothing to write, sees to it that all that was written leaves.
+/// Writes some of these bytes, and returns how many; flushes if there are none.
 async fn write(writer: &mut (impl AsyncWrite + Unpin), rest: &[u8]) -> io::Result<usize> {
     if rest.is_empty() {
         return writer.flush().await.map(|()| 0);
@@ -176,7 +174,7 @@ fn take(request: Request, output: &mut Vec<u8>, sent: &mut VecDeque<Sent>) {
     }
 }
 
-/// Gives replies to the requests that wait for them; keeps what is not whole yet.
+/// Gives whole replies to the requests that wait for them.
 fn give(
     input: &mut Vec<u8>,
     sent: &mut VecDeque<Sent>,
@@ -218,7 +216,6 @@ fn give(
     Ok(())
 }
 
-/// Returns the first refusal among replies.
 fn refusal(replies: &[Value]) -> Option<RedisError> {
     replies.iter().find_map(|reply| match reply {
         Value::ServerError(error) => Some(error.clone().into()),

@@ -26,11 +26,10 @@ pub(crate) struct Asked {
     pub(crate) by_copy: bool,
 }
 
-/// The Redis that shards are on.
 pub(crate) type RedisNode = Node<Identities, Asked>;
 /// A node's session, which all shards of the node share.
 pub(crate) struct NodeSession {
-    /// The node it leads to. A shard may be on another one by now.
+    /// A shard may be on another node by now.
     pub(crate) node: Arc<RedisNode>,
     pub(crate) on: Arc<JoinedAll>,
 }
@@ -43,7 +42,7 @@ impl NodeSession {
 
 /// A connection of a session that has joined a shard's metadata.
 pub(crate) struct Connection {
-    /// A batch has one for all its shards: threads would wait for each other at a count that all of them change.
+    /// A batch shares it between its shards: threads would wait for each other at the node's count.
     shared: Arc<NodeSession>,
     purpose: Purpose,
     shard: usize,
@@ -59,7 +58,7 @@ impl Deref for Connection {
 }
 
 impl Connection {
-    /// Returns the connection for a purpose, for the shard of this number.
+    /// Returns a connection for a shard. Fails if the session has not joined it.
     pub(crate) fn of(
         shared: Arc<NodeSession>,
         purpose: Purpose,
@@ -73,7 +72,7 @@ impl Connection {
         self.on.identity.is_joined(self.shard, &self.identity)
     }
 
-    /// Gives up what was learnt of the shard, and of no other.
+    /// Leaves the shard, and no other.
     pub(crate) fn leave(&self) {
         if self.is_joined() {
             let reason = "the shard's metadata or its data are not those the connection met";
@@ -82,7 +81,6 @@ impl Connection {
         }
     }
 
-    /// Sends one command and returns its reply.
     pub(crate) async fn ask(
         &self,
         step: &'static str,
@@ -93,7 +91,7 @@ impl Connection {
         Ok(Reply::new(step, reply.unwrap_or(Value::Nil)))
     }
 
-    /// Sends commands for several callers, and returns a reply to each.
+    /// Sends commands for several callers, and returns their replies.
     pub(crate) async fn send(
         &self,
         callers: usize,

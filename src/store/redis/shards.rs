@@ -42,7 +42,6 @@ const LOOK: Duration = Duration::from_secs(1);
 
 pub(crate) struct Shards {
     pub(crate) name: Arc<str>,
-    pub(crate) check_deadline: Duration,
     pub(crate) groups: Groups,
     /// By number.
     pub(crate) all: Box<[Arc<Shard>]>,
@@ -75,7 +74,6 @@ impl Shards {
         let key = settings.secret_key.as_ref().filter(|_| count > 1);
         Self {
             name: settings.name.as_str().into(),
-            check_deadline: settings.check_deadline,
             groups,
             digester: key.map(|key| Digester::new(key, &settings.name)),
             fleet,

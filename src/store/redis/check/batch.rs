@@ -80,9 +80,7 @@ impl Checks for Shards {
         live: &Arc<JoinedAll>,
         checks: &mut Vec<PendingCheck>,
     ) {
-        let node = Arc::clone(node);
-        let on = Arc::clone(live);
-        let shared = NodeSession::new(node, on);
+        let shared = NodeSession::new(Arc::clone(node), Arc::clone(live));
         // Checks of one id share a place in the commands, and the reply. This order is that of the shards, too.
         checks.sort_unstable_by_key(|check| *check.asked.digest.as_bytes());
         let shard = |check: &PendingCheck| check.asked.digest.shard(self.all.len());
@@ -92,7 +90,7 @@ impl Checks for Shards {
                 parts.push(Part::new(shard, Arc::clone(&shared), checks));
             }
         }
-        let deadline = self.check_deadline;
+        let deadline = node.check_deadline;
         // Keys of how many shards one command may name: in a cluster they are in different slots.
         let at_once = if self.groups.slots.is_some() { 1 } else { self.all.len() };
         // What is not answered by then says so.

@@ -170,7 +170,7 @@ impl Handshake<Identities> for JoinAll {
         &'a self,
         transport: &'a dyn Transport,
         process: &'a RedisProcess,
-    ) -> BoxFuture<'a, Result<Arc<Identities>, StoreError>> {
+    ) -> BoxFuture<'a, Result<Identities, StoreError>> {
         Box::pin(async move {
             let identities = Identities::none(self.shards.len());
             let here: Vec<_> = (0..self.shards.len()).filter(|of| self.has(*of)).collect();
@@ -181,7 +181,7 @@ impl Handshake<Identities> for JoinAll {
             }
             match self.why_none_is_joined(&identities) {
                 Some(trouble) => Err(trouble.into()),
-                None => Ok(Arc::new(identities)),
+                None => Ok(identities),
             }
         })
     }
