@@ -28,35 +28,6 @@ pub(crate) enum Answer<T> {
 /// What was said of each of several ids, in their order.
 pub(crate) type Lookups = SmallVec<[Lookup; 1]>;
 
-impl Answer<Lookups> {
-    /// Answers for several ids at once: those that were asked for are waited for, and the others are unknown.
-    #[cfg(feature = "redis")]
-    pub(crate) fn to_all<T, F>(
-        asked: impl Iterator<Item = Result<T, Doubt>>,
-        answer: impl Fn(T) -> F + Send + 'static,
-    ) -> Self
-    where
-        T: Send + 'static,
-        F: Future<Output = Lookup> + Send,
-    {
-        let asked: SmallVec<[Result<T, Doubt>; 1]> = asked.collect();
-        let unknown = |asked: &Result<T, Doubt>| asked.as_ref().err().copied().map(Lookup::unknown);
-        if let Some(lookups) = asked.iter().map(unknown).collect() {
-            return Self::Ready(lookups);
-        }
-        Self::Pending(Box::pin(async move {
-            let mut lookups = Lookups::with_capacity(asked.len());
-            for asked in asked {
-                lookups.push(match asked {
-                    Ok(asked) => answer(asked).await,
-                    Err(doubt) => Lookup::unknown(doubt),
-                });
-            }
-            lookups
-        }))
-    }
-}
-
 impl<T: 'static> Answer<T> {
     pub(crate) async fn answer(self) -> T {
         match self {

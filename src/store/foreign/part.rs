@@ -18,7 +18,7 @@ use crate::nulls::scope::Scope;
 use crate::refusal::Refusal;
 use crate::settings::Settings;
 use crate::store::link::attempts::{ATTEMPT, Attempts, IDS_PER_CALL};
-use crate::store::link::handshake::{End, Handshake};
+use crate::store::link::handshake::Handshake;
 use crate::store::link::node::{Checks, Node, SentCheck, refuse};
 use crate::store::link::process::RedisProcess;
 use crate::store::link::queue::PendingCheck;
@@ -397,7 +397,7 @@ impl Handshake<()> for Weak<Part> {
         transport: &'a dyn Transport,
         process: &'a RedisProcess,
         (): &'a (),
-    ) -> BoxFuture<'a, Result<(), End>> {
+    ) -> BoxFuture<'a, Result<(), StoreError>> {
         Box::pin(async move {
             match self.join(transport, process).await {
                 // A Redis that refuses this answers no check either, and says why: but for missing rights.
@@ -406,7 +406,7 @@ impl Handshake<()> for Weak<Part> {
                 {
                     Ok(())
                 }
-                looked => Ok(looked?),
+                looked => looked,
             }
         })
     }

@@ -16,7 +16,7 @@ use crate::error::SettingError;
 pub(crate) struct Access {
     credentials: Option<Arc<Provider>>,
     #[cfg(feature = "tls")]
-    tls: Option<Arc<TlsSettings>>,
+    pub(super) tls: Option<Arc<TlsSettings>>,
 }
 
 impl Access {
@@ -27,11 +27,6 @@ impl Access {
     #[cfg(feature = "tls")]
     pub(crate) fn set_tls(&mut self, tls: TlsSettings) {
         self.tls = Some(Arc::new(tls));
-    }
-
-    #[cfg(feature = "tls")]
-    pub(super) fn tls(&self) -> Option<Arc<TlsSettings>> {
-        self.tls.clone()
     }
 
     /// Fails if a URL cannot have this beside it.
@@ -70,12 +65,6 @@ impl Access {
         match &self.credentials {
             Some(provider) => provider.credentials().await.map(Some),
             None => Ok(None),
-        }
-    }
-
-    pub(super) async fn forget(&self) {
-        if let Some(provider) = &self.credentials {
-            provider.forget().await;
         }
     }
 }

@@ -21,8 +21,6 @@ use tokio::time::timeout;
 use super::access::Access;
 use super::credentials::Credentials;
 use super::driver::Driver;
-#[cfg(feature = "tls")]
-use super::refusal::Consequences;
 use super::transport::{HANDSHAKE, Transport};
 use crate::random;
 use crate::store::BoxFuture;
@@ -60,20 +58,10 @@ impl Connector for Address {
     fn connect(&self) -> BoxFuture<'_, RedisResult<Arc<dyn Transport>>> {
         Box::pin(async move {
             let credentials = self.access.credentials().await?;
-            // Without TLS a server waits for the rest of what it takes for a command.
-            let reason = match self.info.addr() {
-                ConnectionAddr::TcpTls { .. } => {
-                    "redis is out of reach, its TLS handshake takes too long, or its port takes no TLS and needs redis://"
-                }
-                _ => "redis is out of reach",
-            };
-            let late = |_| io::Error::new(io::ErrorKind::TimedOut, reason);
+            let late = |_| io::Error::new(io::ErrorKind::TimedOut, "redis is out of reach");
             let mut driver = timeout(CONNECT, self.open()).await.map_err(late)??;
-            driver.until = credentials.as_ref().and_then(Credentials::ends);
-            if let Err(error) = self.introduce(&driver, credentials.as_ref()).await {
-                self.access.forget().await;
-                return Err(error);
-            }
+            driver.until = credentials.as_ref().and_then(|given| given.ends);
+            self.introduce(&driver, credentials.as_ref()).await?;
             Ok(Arc::new(driver) as Arc<dyn Transport>)
         })
     }
@@ -113,7 +101,7 @@ impl Address {
             }
             #[cfg(unix)]
             ConnectionAddr::Unix(path) => {
-                return Ok(Driver::new(tokio::net::UnixStream::connect(path).await?, false));
+                return Ok(Driver::new(tokio::net::UnixStream::connect(path).await?));
             }
             _ => {
                 let reason = "no such connection can be made here";
@@ -134,7 +122,7 @@ impl Address {
     /// Returns how TLS is spoken with a host. Reads files, and so does not do it where others are served.
     #[cfg(feature = "tls")]
     async fn tls(&self, host: &str) -> RedisResult<Tls> {
-        let settings = self.access.tls().unwrap_or_default();
+        let settings = self.access.tls.clone().unwrap_or_default();
         let config = spawn_blocking(move || settings.config()).await.map_err(io::Error::from)??;
         Ok((Arc::new(config).into(), host.to_owned().try_into()?))
     }
@@ -143,11 +131,8 @@ impl Address {
     async fn introduce(&self, driver: &Driver, given: Option<&Credentials>) -> RedisResult<()> {
         let settings = self.info.redis_settings();
         let mut commands = Vec::new();
-        let named = settings.username();
-        let given = given.map(Credentials::name_and_password);
-        let given = given.map(|(user, password)| (user.or(named), password));
-        let of_url = settings.password().map(|password| (named, password));
-        if let Some((user, password)) = given.or(of_url) {
+        let user = given.and_then(|given| given.user.as_deref()).or(settings.username());
+        if let Some(password) = given.map(|given| &*given.password).or(settings.password()) {
             commands.push(cmd("AUTH").arg(user).arg(password).clone());
         }
         if settings.db() != 0 {
@@ -188,17 +173,8 @@ async fn dial(address: SocketAddr, tls: Option<&Tls>) -> RedisResult<Driver> {
     let local = stream.local_addr().ok();
     let mut driver = match tls {
         #[cfg(feature = "tls")]
-        Some((connector, name)) => {
-            let no_tls = |error: io::Error| {
-                let words = error.to_string();
-                let known = Consequences::known(&words);
-                let hint = known.map_or(" (a port that takes no TLS needs redis://)", |_| "");
-                io::Error::new(error.kind(), words + hint)
-            };
-            let stream = connector.connect(name.clone(), stream).await.map_err(no_tls)?;
-            Driver::new(stream, true)
-        }
-        _ => Driver::new(stream, false),
+        Some((connector, name)) => Driver::new(connector.connect(name.clone(), stream).await?),
+        _ => Driver::new(stream),
     };
     driver.local = local;
     Ok(driver)

@@ -21,8 +21,6 @@ pub(crate) const QUEUE: usize = 1024;
 const TOGETHER: usize = 64 << 10;
 /// Room for what comes next.
 const READ: usize = 16 << 10;
-/// How the reply of a server begins that takes TLS only.
-const TLS_ALERT: [u8; 2] = [21, 3];
 
 /// The near end of an open connection.
 pub(crate) struct Driver {
@@ -53,16 +51,17 @@ struct Sent {
 
 impl Driver {
     /// Takes over a new connection.
-    pub(crate) fn new(stream: impl AsyncRead + AsyncWrite + Send + 'static, is_tls: bool) -> Self {
-        let mut heard = is_tls;
+    pub(crate) fn new(stream: impl AsyncRead + AsyncWrite + Send + 'static) -> Self {
         let (requests, mut received) = mpsc::channel(QUEUE);
         let ended = Arc::new(OnceLock::new());
         let why = Arc::clone(&ended);
         let task = tokio::spawn(async move {
             let mut sent = VecDeque::new();
-            if let Err(error) = drive(stream, &mut received, &mut sent, &mut heard).await {
+            if let Err(error) = drive(stream, &mut received, &mut sent).await {
+                // Redis may have refused the first request, and hung up.
+                let refused = sent.front().and_then(|first| refusal(&first.replies));
                 // Requests that wait read it when their senders are dropped, which is after this.
-                why.get_or_init(|| reason(&error, sent.front(), heard));
+                why.get_or_init(|| refused.map_or_else(|| error.to_string(), |it| words(&it)));
             }
         });
         Self { requests, ended, local: None, until: None, task: task.abort_handle() }
@@ -112,7 +111,6 @@ async fn drive(
     stream: impl AsyncRead + AsyncWrite,
     requests: &mut mpsc::Receiver<Request>,
     sent: &mut VecDeque<Sent>,
-    heard: &mut bool,
 ) -> io::Result<()> {
     let (mut reader, mut writer) = split(stream);
     let mut input = Vec::with_capacity(READ);
@@ -141,7 +139,6 @@ async fn drive(
                 if read? == 0 {
                     return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "redis has closed the connection"));
                 }
-                *heard |= !input.starts_with(&TLS_ALERT);
                 give(&mut input, sent, &mut unfinished)?;
                 input.reserve(READ);
             }
@@ -223,17 +220,6 @@ fn refusal(replies: &[Value]) -> Option<RedisError> {
     })
 }
 
-/// Says why the connection has ended: Redis may have refused the first request that waits, and hung up.
-fn reason(error: &io::Error, first: Option<&Sent>, heard: bool) -> String {
-    match first.and_then(|first| refusal(&first.replies)) {
-        Some(refused) => words(&refused),
-        None if heard => error.to_string(),
-        None => {
-            format!("{error} (before its first reply: a port that takes TLS only needs rediss://)")
-        }
-    }
-}
-
 fn odd(what: &'static str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, what)
 }
@@ -250,7 +236,7 @@ mod tests {
     /// A connection, and Redis's end of it.
     fn connected() -> (Driver, DuplexStream) {
         let (near, far) = duplex(1 << 20);
-        (Driver::new(near, false), far)
+        (Driver::new(near), far)
     }
 
     fn request(commands: usize) -> Packed {
@@ -367,7 +353,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn who_drops_the_near_end_closes_the_connection_even_where_redis_reads_nothing() {
         let (near, mut far) = duplex(8);
-        let driver = Driver::new(near, false);
+        let driver = Driver::new(near);
         let given_up = driver.send(request(100));
         tokio::select! {
             biased;
@@ -410,7 +396,7 @@ mod tests {
         for endless in ENDLESS {
             for commands in [0, 1, 100] {
                 let (near, mut redis) = duplex(1 << 10);
-                let driver = Driver::new(near, false);
+                let driver = Driver::new(near);
                 let room = if commands == 0 { LINE } else { request(commands).room() };
                 let ask = async {
                     if commands == 0 {

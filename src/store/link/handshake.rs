@@ -14,34 +14,16 @@ pub(crate) trait Handshake<I>: Send + Sync {
         process: &'a RedisProcess,
     ) -> BoxFuture<'a, Result<I, StoreError>>;
 
-    /// Looks, with each poll, whether that still holds. Fails with what happened.
+    /// Looks, with each poll, whether that still holds. With [`StoreError::NoAnswer`] Redis is lost, with other errors it is another.
     fn recheck<'a>(
         &'a self,
         transport: &'a dyn Transport,
         process: &'a RedisProcess,
         identity: &'a I,
-    ) -> BoxFuture<'a, Result<(), End>>;
+    ) -> BoxFuture<'a, Result<(), StoreError>>;
 
     /// Whether a session serves several filters, and outlasts trouble with one of them.
     fn serves_several(&self) -> bool {
         false
-    }
-}
-
-/// Why a session is given up, in words.
-#[derive(Debug, Clone)]
-pub(crate) enum End {
-    /// Redis is gone, or answers no more.
-    Lost(String),
-    /// Redis answers, and is not as it was.
-    Left(String),
-}
-
-impl From<StoreError> for End {
-    fn from(error: StoreError) -> Self {
-        match error {
-            StoreError::NoAnswer { .. } => Self::Lost(error.to_string()),
-            error => Self::Left(error.to_string()),
-        }
     }
 }

@@ -4,6 +4,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
+use smallvec::SmallVec;
 use tokio::sync::{Semaphore, oneshot};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout_at};
@@ -15,7 +16,7 @@ use super::session::Session;
 use super::supervised::Link;
 use crate::background::persist;
 use crate::settings::Settings;
-use crate::store::{BoxFuture, Lookup, NullClaim};
+use crate::store::{Answer, BoxFuture, Lookup, Lookups, NullClaim};
 use crate::verdict::Doubt;
 
 /// How many calls may repeat inserts at a time. When Redis comes back, all processes repeat those of all shards: more calls would
@@ -114,6 +115,26 @@ pub(crate) struct SentCheck {
 }
 
 impl SentCheck {
+    /// Answers for several ids: for those that were not sent, at once.
+    pub(crate) fn answers(sent: impl Iterator<Item = Result<Self, Doubt>>) -> Answer<Lookups> {
+        let sent: SmallVec<[Result<Self, Doubt>; 1]> = sent.collect();
+        let unknown =
+            |sent: &Result<Self, Doubt>| sent.as_ref().err().copied().map(Lookup::unknown);
+        if let Some(lookups) = sent.iter().map(unknown).collect() {
+            return Answer::Ready(lookups);
+        }
+        Answer::Pending(Box::pin(async move {
+            let mut lookups = Lookups::with_capacity(sent.len());
+            for check in sent {
+                lookups.push(match check {
+                    Ok(check) => check.answer().await,
+                    Err(doubt) => Lookup::unknown(doubt),
+                });
+            }
+            lookups
+        }))
+    }
+
     pub(crate) async fn answer(self) -> Lookup {
         let Self { alone, received, deadline, asked_us } = self;
         let answered = async {

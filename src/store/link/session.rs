@@ -2,14 +2,13 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use tokio::time::Instant;
 
-use super::handshake::End;
 use super::process::RedisProcess;
 use super::transport::{Clock, Look, Transport};
+use crate::error::StoreError;
 
 /// What a connection is for: each has its own, so that no check waits behind an import or an upload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,24 +22,7 @@ impl Purpose {
     /// In the order of a session's connections. INFO about the memory and the handshake go by the first.
     pub(crate) const ALL: [Self; 3] = [Self::Checks, Self::Inserts, Self::Rebuilds];
 
-    pub(super) const fn as_str(self) -> &'static str {
-        match self {
-            Self::Checks => "checks",
-            Self::Inserts => "inserts",
-            Self::Rebuilds => "rebuilds",
-        }
-    }
-
-    /// Whether calls wait, within their deadlines, until the breaker is closed. Checks have another answer at hand.
-    pub(super) fn waits_for_breaker(self) -> bool {
-        self != Self::Checks
-    }
-
-    /// Whether calls wait, within their deadlines, for a Redis that the last attempt has not reached. An insert does not: its
-    /// caller may hold a database connection that readers need.
-    pub(super) fn waits_for_the_unreachable(self) -> bool {
-        self == Self::Rebuilds
-    }
+    pub(super) const NAMES: [&str; 3] = ["checks", "inserts", "rebuilds"];
 }
 
 /// Connections that have shown that one Redis process is at their other ends. They are made, polled and given up together.
@@ -50,11 +32,11 @@ pub(crate) struct Session<I> {
     pub(crate) process: RedisProcess,
     /// What the store's handshake has learnt on it.
     pub(crate) identity: I,
-    since: Instant,
+    pub(super) since: Instant,
     clock: ArcSwap<Clock>,
     may_evict: AtomicBool,
     /// Why a call has taken it out of use.
-    pub(super) withdrawn: OnceLock<End>,
+    pub(super) withdrawn: OnceLock<StoreError>,
 }
 
 /// A connection for each purpose, in their order.
@@ -103,10 +85,6 @@ impl<I> Session<I> {
     /// Whether Redis may evict any key, as of the last poll.
     pub(crate) fn may_evict(&self) -> bool {
         self.may_evict.load(Ordering::Relaxed)
-    }
-
-    pub(super) fn age(&self) -> Duration {
-        self.since.elapsed()
     }
 
     pub(super) fn note_eviction(&self, may_evict: bool) {

@@ -22,7 +22,7 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 use super::breaker::{CircuitBreaker, ROOM};
 use super::connector::Connector;
 use super::credentials::renewal;
-use super::handshake::{End, Handshake};
+use super::handshake::Handshake;
 use super::refusal::Consequences;
 use super::resp::Packed;
 use super::session::{Purpose, Session, Transports};
@@ -93,14 +93,15 @@ impl From<LinkTrouble> for StoreError {
 impl Lane {
     fn new(purpose: Purpose, filter: &str, look: &Arc<Notify>) -> Self {
         let breaker = CircuitBreaker::new(Arc::clone(look));
-        let name = format!("bloom-guard:{filter}:{}", purpose.as_str());
+        let name = format!("bloom-guard:{filter}:{}", Purpose::NAMES[purpose as usize]);
         Self { purpose, breaker, room: Semaphore::new(ROOM), name }
     }
 
-    /// Waits for room for a call, and for the breaker to close. Returns nothing if the breaker is open and checks do not wait for it.
+    /// Waits for room for a call, and for the breaker to close. Returns nothing if a check would have to wait for that.
     async fn enter(&self) -> Option<SemaphorePermit<'_>> {
         loop {
-            if self.purpose.waits_for_breaker() {
+            // A check has another answer at hand.
+            if self.purpose != Purpose::Checks {
                 self.breaker.closes().await;
             } else if self.breaker.is_open() {
                 return None;
@@ -170,7 +171,8 @@ impl<I: Send + Sync> Link<I> {
                 if let Some(session) = self.current() {
                     return Some(session);
                 }
-                if self.unreachable.load(Ordering::SeqCst) && !purpose.waits_for_the_unreachable() {
+                // An insert's caller may hold a database connection that readers need.
+                if self.unreachable.load(Ordering::SeqCst) && purpose != Purpose::Rebuilds {
                     return None;
                 }
                 next.await;
@@ -216,7 +218,7 @@ impl<I: Send + Sync> Link<I> {
                 Retry::Never | Retry::Soon => {}
                 Retry::Elsewhere if self.handshake.serves_several() => self.look_now(),
                 Retry::Elsewhere | Retry::Anew => {
-                    self.withdraw_because(session, End::Lost(reason(error)));
+                    self.withdraw_because(session, StoreError::disconnected(reason(error)));
                 }
             }
         })
@@ -230,10 +232,10 @@ impl<I: Send + Sync> Link<I> {
     /// Takes a session out of use whose Redis or metadata are others, and has a new one made.
     pub(crate) fn withdraw(&self, session: &Arc<Session<I>>) {
         let reason = "redis, the filter's metadata or the clocks are not those the connection met";
-        self.withdraw_because(session, End::Left(reason.to_owned()));
+        self.withdraw_because(session, StoreError::left(reason));
     }
 
-    fn withdraw_because(&self, session: &Arc<Session<I>>, end: End) {
+    fn withdraw_because(&self, session: &Arc<Session<I>>, end: StoreError) {
         let before = self.current.compare_and_swap(session, None::<Arc<Session<I>>>);
         if before.as_ref().is_some_and(|before| Arc::ptr_eq(before, session)) {
             session.withdrawn.set(end).ok();
@@ -257,10 +259,8 @@ impl<I: Send + Sync> Link<I> {
                         never = self.keep_credentials(&session) => match never {},
                     };
                     self.current.store(None);
-                    let is_lost = matches!(end, End::Lost(_));
-                    let (End::Lost(reason) | End::Left(reason)) = end;
-                    let reason = self.named(reason);
-                    if is_lost {
+                    let reason = self.named(reason(&end));
+                    if let StoreError::NoAnswer { .. } = end {
                         log.lost(&self.connector, &reason);
                     } else {
                         log.left(&self.connector, &reason);
@@ -268,7 +268,7 @@ impl<I: Send + Sync> Link<I> {
                     let trouble = LinkTrouble { doubt: Doubt::Disconnected, reason };
                     self.trouble.store(Some(Arc::new(trouble)));
                     // After a shorter use there is a wait: two servers may answer by turns.
-                    if session.age() >= POLL {
+                    if session.since.elapsed() >= POLL {
                         wait = BACKOFF.0;
                         continue;
                     }
@@ -365,7 +365,7 @@ impl<I: Send + Sync> Link<I> {
     }
 
     /// Polls a session until it cannot be trusted any more; returns why.
-    async fn poll(&self, session: &Arc<Session<I>>) -> End {
+    async fn poll(&self, session: &Arc<Session<I>>) -> StoreError {
         loop {
             let is_open = self.lanes.iter().any(|lane| lane.breaker.is_open());
             tokio::select! {
@@ -384,22 +384,22 @@ impl<I: Send + Sync> Link<I> {
             let Look { process, clock, may_evict } =
                 match try_join_all(looks).await.and_then(one_process) {
                     Ok(look) => look,
-                    Err(error) => return End::Lost(reason(&error)),
+                    Err(error) => return StoreError::disconnected(reason(&error)),
                 };
             if process != session.process {
                 let reason = "another redis process answers on the same connection";
-                return End::Left(reason.to_owned());
+                return StoreError::left(reason);
             }
             // With several filters, none looks at the clock in each poll.
             if self.handshake.serves_several() && !session.clock_agrees(clock) {
-                return End::Left("redis's clock and this machine's have parted".to_owned());
+                return StoreError::left("redis's clock and this machine's have parted");
             }
             session.note_eviction(may_evict);
             self.note_answered();
             let transport = session.transport(Purpose::Checks);
             let recheck = self.handshake.recheck(&*transport, &process, &session.identity);
             let (replaced, rechecked) = tokio::join!(transport.replaced(), recheck);
-            if let Err(end) = replaced.map_or(rechecked, |reason| Err(End::Left(reason))) {
+            if let Err(end) = replaced.map_or(rechecked, |reason| Err(StoreError::left(reason))) {
                 return end;
             }
             session.note_clock(clock);
@@ -463,9 +463,6 @@ impl OutageLog {
 fn reason(error: &StoreError) -> String {
     match error {
         StoreError::NoAnswer { doubt, reason } if *doubt != Doubt::Timeout => reason.clone(),
-        StoreError::GivenUp { doubt: Doubt::OtherKey, .. } => {
-            format!("{error}: give all processes the same")
-        }
         other => other.to_string(),
     }
 }

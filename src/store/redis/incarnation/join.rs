@@ -15,7 +15,6 @@ use crate::error::StoreError;
 use crate::id::{Digester, SecretKey};
 use crate::random;
 use crate::store::Record;
-use crate::store::link::handshake::End;
 use crate::store::link::process::RedisProcess;
 use crate::store::link::refusal::serves_no_slot;
 use crate::store::link::reply::{Reply, odd};
@@ -52,7 +51,7 @@ impl KnownShard {
         let other_key = || StoreError::GivenUp {
             doubt: Doubt::OtherKey,
             reason: format!(
-                "the filter uses secret key {theirs:08x}, this process has key {ours:08x}"
+                "the filter uses secret key {theirs:08x}, this process has key {ours:08x}: give all processes the same"
             ),
         };
         if self.settings.secret_key.is_some() {
@@ -181,7 +180,7 @@ impl KnownShard {
         transport: &dyn Transport,
         process: &RedisProcess,
         identity: &Identity,
-    ) -> Result<(), End> {
+    ) -> Result<(), StoreError> {
         match self.join(transport, process, Occasion::Polled).await {
             // An observer is told by the last generation that the live filter is damaged.
             Ok(found)
@@ -192,12 +191,9 @@ impl KnownShard {
                 Ok(())
             }
             Ok(_) => Err(made_anew()),
-            Err(StoreError::Refused { reason, .. }) if serves_no_slot(&reason) => {
-                Err(End::Left(reason))
-            }
             // A Redis that takes no writes answers no check either, and says why.
-            Err(StoreError::Refused { .. }) => Ok(()),
-            Err(error) => Err(error.into()),
+            Err(StoreError::Refused { reason, .. }) if !serves_no_slot(&reason) => Ok(()),
+            Err(error) => Err(error),
         }
     }
 
@@ -230,8 +226,8 @@ fn parted() -> StoreError {
     StoreError::disconnected("redis's clock and this machine's have parted")
 }
 
-fn made_anew() -> End {
+fn made_anew() -> StoreError {
     let reason = "the filter's metadata were lost (FLUSHALL, DEL, an eviction) or made anew, or its data have gone back \
                   in time, or the clocks have parted";
-    End::Left(reason.to_owned())
+    StoreError::left(reason)
 }

@@ -12,7 +12,7 @@ use super::known_shard::KnownShard;
 use crate::error::StoreError;
 use crate::refusal::Refusal;
 use crate::store::BoxFuture;
-use crate::store::link::handshake::{End, Handshake};
+use crate::store::link::handshake::Handshake;
 use crate::store::link::process::RedisProcess;
 use crate::store::link::refusal::has_moved;
 use crate::store::link::supervised::LinkTrouble;
@@ -128,7 +128,7 @@ impl JoinAll {
         process: &RedisProcess,
         identities: &Identities,
         turn: usize,
-    ) -> Result<Option<String>, End> {
+    ) -> Result<Option<String>, StoreError> {
         let shard = &self.shards[number];
         if !self.has(number) {
             if identities.of(number).is_ok() {
@@ -146,7 +146,9 @@ impl JoinAll {
         let holds =
             if is_as_it_was { Ok(()) } else { shard.recheck(transport, process, &identity).await };
         match holds {
-            Err(End::Left(reason)) if !self.is_of_one() => {
+            Err(StoreError::Refused { reason, .. } | StoreError::GivenUp { reason, .. })
+                if !self.is_of_one() =>
+            {
                 let trouble = LinkTrouble { doubt: Doubt::Disconnected, reason: reason.clone() };
                 self.note_refusal(number, &reason);
                 identities.note(number, Err(trouble));
@@ -191,7 +193,7 @@ impl Handshake<Identities> for JoinAll {
         transport: &'a dyn Transport,
         process: &'a RedisProcess,
         identities: &'a Identities,
-    ) -> BoxFuture<'a, Result<(), End>> {
+    ) -> BoxFuture<'a, Result<(), StoreError>> {
         Box::pin(async move {
             let turn = self.turn.fetch_add(1, Ordering::Relaxed);
             let looks = (0..self.shards.len())
@@ -207,7 +209,7 @@ impl Handshake<Identities> for JoinAll {
             }
             // Then the node is asked for anew: a cluster's may be another one by now.
             let trouble = self.why_none_is_joined(identities);
-            trouble.map_or(Ok(()), |trouble| Err(End::Left(trouble.reason)))
+            trouble.map_or(Ok(()), |trouble| Err(StoreError::left(trouble.reason)))
         })
     }
 

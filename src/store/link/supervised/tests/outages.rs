@@ -62,9 +62,9 @@ impl Handshake<()> for Server {
         _: &'a dyn Transport,
         _: &'a RedisProcess,
         (): &'a (),
-    ) -> BoxFuture<'a, Result<(), End>> {
+    ) -> BoxFuture<'a, Result<(), StoreError>> {
         let are_ours = self.0.lock().metadata_are_ours;
-        let end = if are_ours { Ok(()) } else { Err(End::Left("lost".to_owned())) };
+        let end = if are_ours { Ok(()) } else { Err(StoreError::left("lost")) };
         Box::pin(std::future::ready(end))
     }
 }
