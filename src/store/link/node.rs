@@ -24,7 +24,7 @@ use crate::verdict::Doubt;
 /// two seconds for a shard's first call.
 const REPEATS: usize = 32;
 
-/// A Redis. `I` is what the store's handshake learns, `Q` what a check asks for.
+/// `I` is what the store's handshake learns, `Q` what a check asks for.
 pub(crate) struct Node<I, Q> {
     pub(crate) link: Arc<Link<I>>,
     pub(crate) repeats: Semaphore,

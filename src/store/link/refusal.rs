@@ -52,10 +52,6 @@ pub(crate) fn has_moved(words: &str) -> bool {
     words.starts_with("MOVED")
 }
 
-pub(crate) fn is_unknown_script(words: &str) -> bool {
-    begins(words, "NOSCRIPT")
-}
-
 fn begins(words: &str, start: &str) -> bool {
     words.strip_prefix(start).is_some_and(|rest| rest.is_empty() || rest.starts_with(' '))
 }
@@ -124,7 +120,6 @@ mod tests {
         for (words, doubt, retry) in WORDS {
             let follows = Consequences { doubt, retry };
             assert_eq!(Consequences::read(words), follows, "{words}");
-            assert_eq!(is_unknown_script(words), words.starts_with("NOSCRIPT "), "{words}");
         }
     }
 }

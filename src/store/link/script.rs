@@ -5,7 +5,6 @@ use std::sync::OnceLock;
 
 use ::redis::{Cmd, cmd};
 
-use super::refusal::is_unknown_script;
 use super::reply::Reply;
 use crate::error::StoreError;
 use crate::filter::Header;
@@ -61,7 +60,7 @@ impl Script {
             .get_or_init(|| ::redis::Script::new(&code()).get_hash().to_owned());
         let by_hash = cmd("EVALSHA").arg(hash).arg(keys.len()).arg(keys).arg(args).clone();
         match send(by_hash).await {
-            Err(StoreError::Refused { reason, .. }) if is_unknown_script(&reason) => {
+            Err(StoreError::Refused { reason, .. }) if reason.starts_with("NOSCRIPT") => {
                 send(cmd("EVAL").arg(code()).arg(keys.len()).arg(keys).arg(args).clone()).await
             }
             other => other,
