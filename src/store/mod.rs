@@ -286,7 +286,7 @@ impl Build {
 
     /// Gives the lease back, whatever became of the rebuild, and frees what is not live.
     pub(crate) async fn release(self) {
-        step!(self, build => drop(build), build => build.release().await)
+        step!(self, build => drop(build), build => build.release().await);
     }
 }
 
