@@ -99,7 +99,7 @@ macro_rules! doubts {
 doubts! {
     /// There is no connection to Redis (yet, or any more).
     Disconnected = "disconnected", "no connection to redis",
-        "See that Redis runs, and that URL, network and firewall lead to its primary.";
+        "See that Redis runs, that URL, network and firewall lead to its primary, and that the port takes TLS for rediss://, and none for redis://.";
     /// Redis did not answer within the deadline.
     Timeout = "timeout", "redis did not answer within the deadline",
         "Look for a slow network, slow commands in Redis (SLOWLOG), a busy processor or a CPU limit; for checks, or raise check_deadline.";

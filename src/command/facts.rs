@@ -8,7 +8,7 @@ use super::server::Server;
 use super::status::span;
 use crate::error::StoreError;
 use crate::refusal::Refusal;
-use crate::store::link::process::{Eviction, RedisProcess, field};
+use crate::store::link::process::{RedisProcess, field, may_evict};
 use crate::store::link::reply::Reply;
 
 /// How far the clocks may be apart before the ages that are told are wrong.
@@ -98,7 +98,7 @@ pub(super) async fn judge(
 
 fn of_memory(info: &str, findings: &mut Findings) {
     let policy = field(info, "maxmemory_policy").unwrap_or("noeviction");
-    if Eviction::parse(info) == Eviction::Takes {
+    if may_evict(info) {
         findings.wrong(
             format!("memory: maxmemory-policy {policy} may evict any key, so a guard refuses nothing"),
             "Give it room (maxmemory), then CONFIG SET maxmemory-policy noeviction (and in redis.conf); or accept_eviction(true)",

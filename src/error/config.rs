@@ -22,11 +22,8 @@ impl ConfigError {
 
 impl fmt::Display for ConfigError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (n, problem) in self.problems.iter().enumerate() {
-            let separator = if n == 0 { "" } else { "; " };
-            write!(f, "{separator}{problem}")?;
-        }
-        Ok(())
+        let problems: Vec<_> = self.problems.iter().map(ToString::to_string).collect();
+        f.write_str(&problems.join("; "))
     }
 }
 

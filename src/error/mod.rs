@@ -10,14 +10,8 @@ pub use store::StoreError;
 
 /// Writes an error and its causes in one line.
 pub(crate) fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        text.push_str(": ");
-        text.push_str(&cause.to_string());
-        source = cause.source();
-    }
-    text
+    let causes = std::iter::successors(Some(error), |error| error.source().map(|cause| cause as _));
+    causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
 }
 
 /// An error of the application's own making, whatever its type.

@@ -11,7 +11,7 @@ use crate::verdict::Doubt;
 ///
 /// After an insert the record must not be committed: retry, or fail the write. After a removal nothing is hidden and nothing is
 /// lost: requests for the id reach the handler. Every call can be repeated freely.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
     /// The id is one that every check refuses as invalid. Nothing was asked.
@@ -48,26 +48,12 @@ impl StoreError {
         Self::GivenUp { doubt: Doubt::Refused(refusal), reason: reason.into() }
     }
 
-    /// The filter being built, or what the rebuild knows of it, is not what it was.
     pub(crate) fn lost(step: &str) -> Self {
         let reason = format!("the filter being built was lost or changed before {step}");
         Self::given_up(Refusal::LOST, reason)
     }
 
-    #[cfg(feature = "redis")]
-    pub(crate) fn fenced(step: &str) -> Self {
-        Self::given_up(Refusal::FENCED, format!("a newer rebuild took over before {step}"))
-    }
-
-    /// The filter's metadata were lost, or lie on another Redis process.
-    #[cfg(feature = "redis")]
-    pub(crate) fn began_anew(step: &str) -> Self {
-        let reason =
-            format!("the filter's metadata are others than when the rebuild began, before {step}");
-        Self::given_up(Refusal::LOST, reason)
-    }
-
-    /// A process gave up to repeat its inserts, whose transactions may stay open for so long, where that is known.
+    /// A process gave up repeating its inserts. Their transactions may be open for this long.
     #[cfg(feature = "redis")]
     pub(crate) fn unvouched(open: Option<Duration>) -> Self {
         let open = open.map_or_else(String::new, |open| format!(" for {open:?}"));
@@ -89,7 +75,6 @@ impl StoreError {
 
 #[cfg(feature = "redis")]
 impl StoreError {
-    /// Returns what it leaves in doubt. It is never an absence.
     pub(crate) fn doubt(&self) -> Doubt {
         match self {
             Self::InvalidId(_) => Doubt::Refused(Refusal::UNFIT),
@@ -99,9 +84,13 @@ impl StoreError {
         }
     }
 
-    /// Whether this is why it was given up.
     pub(crate) fn is(&self, refusal: Refusal) -> bool {
         self.doubt() == Doubt::Refused(refusal)
+    }
+
+    /// Redis answers, and is not the one that the session met.
+    pub(crate) fn left(reason: impl Into<String>) -> Self {
+        Self::GivenUp { doubt: Doubt::Disconnected, reason: reason.into() }
     }
 
     pub(crate) fn disconnected(reason: impl Into<String>) -> Self {
@@ -112,7 +101,6 @@ impl StoreError {
         Self::NoAnswer { doubt: Doubt::Timeout, reason: format!("{deadline:?}") }
     }
 
-    /// Redis has no room for the filter that is to be built, beside the live one.
     pub(crate) fn no_room(needed: u64, limit: u64) -> Self {
         let reason = format!(
             "redis has no room for the filter: with it the data would take {needed} bytes of {limit}"

@@ -48,7 +48,7 @@ impl Rebuilder {
             source,
             extractor,
             settings: settings.clone(),
-            progress: Progress::new(),
+            progress: Progress::default(),
             last_items: AtomicU64::new(0),
             outgrown: AtomicU64::new(0),
             shortfall: Shortfall::default(),

@@ -37,7 +37,7 @@ pub struct LiveFilter {
 }
 
 impl LiveFilter {
-    /// Returns what a store knows of a filter; not yet its age, and what requests have met.
+    /// Returns what a store knows of a filter. Age and measured rate are set later.
     pub(crate) fn new(
         generation: Generation,
         (items, capacity): (u64, u64),
@@ -53,7 +53,6 @@ impl LiveFilter {
         self.expected_rate > 2.0 * f64::from(self.rate)
     }
 
-    /// Returns two filters as one, as old as the older.
     #[cfg(feature = "redis")]
     pub(crate) fn with(self, other: Self) -> Self {
         let part = |live: &Self| live.expected_rate * live.capacity as f64;
@@ -70,21 +69,19 @@ impl LiveFilter {
 pub(crate) struct Condition {
     /// The live filter as last seen, or why there is none to trust.
     pub(crate) live: Result<LiveFilter, Doubt>,
-    /// Nothing where there is only one.
+    /// None if there is only one.
     pub(crate) shards: Option<ShardsState>,
-    /// This process's copy of a filter, if there is one.
     pub(crate) copy: Option<CopyState>,
-    /// For how long the filter still settles, zero if it waits for a rebuild; nothing once it has.
+    /// For how long the filter still settles; zero if it waits for a rebuild.
     pub(crate) settling: Option<Duration>,
-    /// What the record of recent inserts holds, as read within the last seconds; nothing where that is not known.
+    /// The record of recent inserts, if it was read within the last seconds.
     pub(crate) record: Option<Record>,
-    /// What is wrong, in words, when something is.
+    /// What is wrong, in words.
     pub(crate) trouble: Option<String>,
 }
 
 #[cfg(feature = "redis")]
 impl Condition {
-    /// Returns what is known where no more is than this.
     pub(crate) fn of(live: Result<LiveFilter, Doubt>, trouble: Option<String>) -> Self {
         Self { live, shards: None, copy: None, settling: None, record: None, trouble }
     }
@@ -116,20 +113,20 @@ pub struct CopyState {
     pub(crate) fenced: u64,
 }
 
-/// What a store answers when it is asked how it stands.
+/// How a store stands, as it answers itself.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Survey {
-    /// The live filter, also one that is disproved twice and no more due than others; or why there is none to trust.
+    /// The live filter, or why there is none to trust. One that is disproved twice is as due as others, and stands here.
     pub(crate) live: Result<LiveFilter, Doubt>,
     /// The store's clock, µs since the Unix epoch.
     pub(crate) now_us: i64,
-    /// Since when one is due, by that clock, whatever the schedule says: the time to settle is over, or somebody asked for it.
-    /// A filter whose build began later is what was due.
+    /// Since when a rebuild is due, by that clock, whatever the schedule says: the time to settle is over, or somebody asked for it.
+    /// A filter whose build began later has met that.
     pub(crate) due_us: Option<i64>,
 }
 
 impl Survey {
-    /// Returns what a store answers. What was due and is there by now is due no more: here alone both are of one clock.
+    /// Drops what a later build has met already: here both times are of one clock.
     pub(crate) fn new(live: Result<LiveFilter, Doubt>, now_us: i64, due_us: Option<i64>) -> Self {
         let is_due = |us: &i64| live.as_ref().map_or(true, |live| live.generation.get() <= *us);
         let due_us = due_us.filter(is_due);
@@ -140,19 +137,21 @@ impl Survey {
 /// What an operator does to all processes of a filter at once.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum FleetChange {
-    /// All act so from now on.
     Mode(Mode),
-    /// All enforce, and the filter has settled: if the metadata and the mode are still those that were seen then, and the live
-    /// filter's rebuild began after the fleet was seen again.
-    Enforce { seen: FleetView, after: FleetView },
-    /// A process that has a source rebuilds the filter.
+    /// All enforce, and settling ends: if metadata and mode are still as first seen, and the live filter's rebuild began after the
+    /// second view.
+    Enforce {
+        seen: FleetView,
+        after: FleetView,
+    },
+    /// A process with a source rebuilds the filter.
     Rebuild,
 }
 
-/// How all processes of a filter stand: what a change of them begins with.
+/// How all processes of a filter stand, before a change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct FleetView {
-    /// What those of each shard say.
+    /// One for each shard.
     pub(crate) metadata: Vec<SeenMetadata>,
     /// The longest transaction that any process has stated.
     pub(crate) longest_transaction: Duration,
@@ -161,16 +160,16 @@ pub(crate) struct FleetView {
 /// What a filter's metadata say of its processes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct SeenMetadata {
-    /// Which life of them it is: another Redis process may have lost a mode.
+    /// Another incarnation may have lost a mode.
     pub(crate) incarnation: Vec<u8>,
     /// The number of the mode; 0 if none was ever set.
     pub(crate) mode_number: i64,
-    /// What the store's clock showed then, µs. That of another shard's may show something else.
+    /// The store's clock, µs. That of another shard may differ.
     pub(crate) now_us: i64,
 }
 
 impl FleetView {
-    /// Whether a mode was set within so long before. What is beyond the store's clock was set before that was set back.
+    /// Whether a mode was set this lately. One beyond the store's clock is older: the clock was set back.
     pub(crate) fn was_set_within(&self, lately: Duration) -> bool {
         let lately_us = lately.as_micros() as u64;
         let mut metadata = self.metadata.iter();

@@ -28,35 +28,6 @@ pub(crate) enum Answer<T> {
 /// What was said of each of several ids, in their order.
 pub(crate) type Lookups = SmallVec<[Lookup; 1]>;
 
-impl Answer<Lookups> {
-    /// Answers for several ids at once: those that were asked for are waited for, and the others are unknown.
-    #[cfg(feature = "redis")]
-    pub(crate) fn to_all<T, F>(
-        asked: impl Iterator<Item = Result<T, Doubt>>,
-        answer: impl Fn(T) -> F + Send + 'static,
-    ) -> Self
-    where
-        T: Send + 'static,
-        F: Future<Output = Lookup> + Send,
-    {
-        let asked: SmallVec<[Result<T, Doubt>; 1]> = asked.collect();
-        let unknown = |asked: &Result<T, Doubt>| asked.as_ref().err().copied().map(Lookup::unknown);
-        if let Some(lookups) = asked.iter().map(unknown).collect() {
-            return Self::Ready(lookups);
-        }
-        Self::Pending(Box::pin(async move {
-            let mut lookups = Lookups::with_capacity(asked.len());
-            for asked in asked {
-                lookups.push(match asked {
-                    Ok(asked) => answer(asked).await,
-                    Err(doubt) => Lookup::unknown(doubt),
-                });
-            }
-            lookups
-        }))
-    }
-}
-
 impl<T: 'static> Answer<T> {
     pub(crate) async fn answer(self) -> T {
         match self {
@@ -73,29 +44,28 @@ impl<T: 'static> Answer<T> {
     }
 }
 
-/// The answer to a check, and what is needed to remember a null for it later.
+/// The answer to a check, and what a null learnt later rests on.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Lookup {
     pub(crate) verdict: Verdict,
-    /// For which requests it holds, where a null is the proof; otherwise for all.
+    /// For which requests it holds, if a null is the proof.
     pub(crate) scope: Scope,
     pub(crate) claim: NullClaim,
 }
 
 impl Lookup {
-    /// Nothing can be said, and why.
     #[cfg(feature = "redis")]
     pub(crate) fn unknown(doubt: Doubt) -> Self {
         Self::of(Verdict::Unknown(doubt), Scope::Everyone, None)
     }
 
-    /// What was said, under which generation. When it was asked for is noted later.
+    /// Returns a lookup whose `asked_us` is set later.
     #[cfg(feature = "redis")]
     pub(crate) fn of(verdict: Verdict, scope: Scope, generation: Option<Generation>) -> Self {
         Self { verdict, scope, claim: NullClaim { asked_us: 0, generation } }
     }
 
-    /// What it says to a request that only a null of this scope may refuse. It matters where the proof is a null.
+    /// Returns the verdict for a request that only a null of this scope may refuse.
     pub(crate) fn verdict_for(&self, needed: impl FnOnce() -> Scope) -> Verdict {
         match self.verdict {
             Verdict::Absent(Proof::Null) if !self.scope.covers(needed()) => Verdict::Present,
@@ -104,27 +74,24 @@ impl Lookup {
     }
 }
 
-/// What a copy of the filter says of an id: that it holds it. There is nothing else that it can say, so that nothing
-/// is refused for a copy.
+/// A copy of the filter holds an id. It can say nothing else, so that no copy refuses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Copied {
-    /// When the build of the filter began that was copied.
+    /// When the build of the copied filter began.
     pub(crate) at: Instant,
-    /// Whether it is of the filter that is live, or none is that this process knows.
+    /// Whether that filter is live, or this process knows of no live one.
     pub(crate) of_live: bool,
 }
 
-/// What a null rests on: when the check was asked, before the database was read, and under which
-/// generation of the filter.
+/// What a null rests on: a check before the database was read.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct NullClaim {
-    /// By the store's clock, µs since the Unix epoch, as read before then. This process's clock may stand still
-    /// meanwhile, as while its machine is suspended.
+    /// When it was asked, by the store's clock, µs since the Unix epoch. This process's clock may stand still, as while its machine is
+    /// suspended.
     pub(crate) asked_us: i64,
     pub(crate) generation: Option<Generation>,
 }
 
-/// A null that is to be remembered.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct NewNull {
     pub(crate) claim: NullClaim,
@@ -157,14 +124,14 @@ pub(crate) enum Remembered {
     Failed,
 }
 
-/// What became of a filter from which an id that exists was found missing.
+/// What became of a filter that lacks an id that exists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Distrusted {
-    /// It is another one by now, is out of use already, or took a disproved one's place and lacks only this id.
+    /// It stays as it is: another filter, out of use already, or one in a disproved filter's place that lacks only this id.
     Stays,
     /// It is out of use, and a rebuild is due at once.
     Disproved,
-    /// It had taken a disproved one's place, and lacks the id with this digest, too: it is out of use until a rebuild by schedule
-    /// or by hand.
+    /// It took a disproved filter's place, and lacks the id with this digest, too: it is out of use until a rebuild by schedule or by
+    /// hand.
     DisprovedTwice(Digest),
 }

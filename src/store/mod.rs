@@ -62,7 +62,7 @@ pub(crate) enum Store {
 #[cfg(feature = "redis")]
 const NO_FLEET: &str = "the guard keeps nothing beside another system's filter that all processes go by: set_mode in each";
 
-/// Asks the store, whichever it is; or answers otherwise where the filter is another system's.
+/// Asks the store; answers otherwise where the filter is another system's.
 macro_rules! ask {
     ($self:ident, $store:ident => $ask:expr) => {
         ask!($self, $store => $ask, $store => $ask)
@@ -96,7 +96,7 @@ impl Store {
         }
     }
 
-    /// Says whether this process's copy of the filter holds an id, where there is a copy; returns also the digest that it took.
+    /// Returns an id's digest, if it was made, and what this process's copy of the filter says of the id, if there is one.
     pub(crate) fn copied(&self, id: &Id) -> (Option<KeyedDigest>, Option<Copied>) {
         match self {
             #[cfg(feature = "redis")]
@@ -105,18 +105,18 @@ impl Store {
         }
     }
 
-    /// The digest of an id, by which the log and Redis name it; none where there is no key, or not yet.
+    /// Returns the digest by which the log and Redis name an id, if the secret key is known.
     pub(crate) fn digest(&self, id: &Id) -> Option<Digest> {
         ask!(self, store => store.digest(id), _ => None)
     }
 
-    /// What is known of each of these ids, asked for together at this moment. One alone need not wait for a batch.
+    /// Looks ids up together. One alone need not wait for a batch.
     #[inline]
     pub(crate) fn check(&self, ids: &[Sought<'_>], now: Instant) -> Answer<Lookups> {
         ask!(self, store => store.check(ids, now))
     }
 
-    /// What the store itself says of an id.
+    /// Asks the store itself for an id, and not this process's copy.
     pub(crate) async fn look_up(&self, id: &Id) -> Lookup {
         #[cfg(feature = "redis")]
         if let Self::Redis { shards, .. } = self {
@@ -125,7 +125,7 @@ impl Store {
         self.check(&[(id, None)], Instant::now()).answer().await[0]
     }
 
-    /// Looks whether this process's copy lacks an id that the filter holds, and drops it then.
+    /// Drops this process's copy if it lacks an id that the filter holds.
     pub(crate) async fn audit_copy(&self, id: &Id) {
         #[cfg(feature = "redis")]
         if let Self::Redis { shards, .. } = self {
@@ -149,9 +149,8 @@ impl Store {
         ask!(self, store => store.remove(id, ttl).await, _ => Ok(Remembered::Late))
     }
 
-    /// Puts the live filter of an id out of use for everybody, if it is still of this generation: the id
-    /// exists and was found missing from it. One that took the place of a disproved filter stays in use until a second id is
-    /// found missing: another rebuild at once would miss both again.
+    /// Puts the live filter out of use for all processes, if it is still of this generation: it lacks an id that exists. One that took
+    /// a disproved filter's place stays in use until it lacks a second id: another rebuild at once would miss both again.
     pub(crate) async fn distrust(
         &self,
         id: &Id,
@@ -165,7 +164,6 @@ impl Store {
         !matches!(self, Self::Memory(_))
     }
 
-    /// Returns the store of a filter that another system writes.
     #[cfg(feature = "redis")]
     pub(crate) const fn foreign(&self) -> Option<&ForeignStore> {
         if let Self::Foreign(store) = self { Some(store) } else { None }
@@ -180,7 +178,7 @@ impl Store {
         ask!(self, store => store.survey().await)
     }
 
-    /// Asks how the filter's processes stand. Fails where not all that know can say.
+    /// Asks how the filter's processes stand. Fails if a shard does not answer.
     pub(crate) async fn view_fleet(&self) -> Result<FleetView, StoreError> {
         ask!(self, store => store.view_fleet().await, foreign => Err(foreign.unfit(NO_FLEET)))
     }
@@ -196,8 +194,8 @@ impl Store {
         ask!(self, store => store.change_fleet(change).await, foreign => Err(foreign.unfit(NO_FLEET)))
     }
 
-    /// Looks at what is to be rebuilt; nothing where another rebuild holds the lease. A store of several filters rebuilds those
-    /// that are not trusted, and those whose build began before this moment of the store's clock, µs.
+    /// Begins a rebuild, unless another one holds the lease. Of several shards it rebuilds those that are not trusted, or were built
+    /// before this moment of the store's clock, µs.
     pub(crate) async fn begin(&self, before_us: i64) -> Result<Option<Build>, StoreError> {
         Ok(match self {
             Self::Memory(store) => MemoryBuild::begin(store).map(Build::Memory),
@@ -222,27 +220,33 @@ pub(crate) enum Build {
     Redis(RedisBuild),
 }
 
+/// Asks the build of either store.
+macro_rules! step {
+    ($self:ident, $build:ident => $step:expr) => {
+        step!($self, $build => $step, $build => $step)
+    };
+    ($self:ident, $memory:pat => $here:expr, $build:ident => $in_redis:expr) => {
+        match $self {
+            Self::Memory($memory) => $here,
+            #[cfg(feature = "redis")]
+            Self::Redis($build) => $in_redis,
+        }
+    };
+}
+
 #[cfg_attr(
     not(feature = "redis"),
     expect(unused_variables, reason = "the store in this process needs fewer")
 )]
 impl Build {
-    /// How many ids the filter was built from that is there as the rebuild begins, in use or not.
+    /// Returns how many ids the filter was built from that the rebuild replaces.
     pub(crate) fn previous(&self) -> Option<u64> {
-        match self {
-            Self::Memory(build) => build.previous,
-            #[cfg(feature = "redis")]
-            Self::Redis(build) => build.previous(),
-        }
+        step!(self, build => build.previous, build => build.previous())
     }
 
     /// Keeps the lease for as long as it is polled. A failure is harmless: the lease only saves work.
     pub(crate) fn keep_lease(&self) -> BoxFuture<'static, ()> {
-        match self {
-            Self::Memory(_) => Box::pin(std::future::pending()),
-            #[cfg(feature = "redis")]
-            Self::Redis(build) => Box::pin(build.keep_lease()),
-        }
+        step!(self, _ => Box::pin(std::future::pending()), build => Box::pin(build.keep_lease()))
     }
 
     /// Notes in the store what the source reads. Returns what is noted there if that is something else, unless a loss is
@@ -252,41 +256,24 @@ impl Build {
         source: &str,
         accepts_loss: bool,
     ) -> Result<Option<String>, StoreError> {
-        match self {
-            Self::Memory(_) => Ok(None),
-            #[cfg(feature = "redis")]
-            Self::Redis(build) => build.identify(source, accepts_loss).await,
-        }
+        step!(self, _ => Ok(None), build => build.identify(source, accepts_loss).await)
     }
 
-    /// *Lease*: takes the lease and a token, and makes room for ids; returns for how many, or nothing where another rebuild holds the
-    /// lease. From here on inserts go to the filter that is built, too. Fails if the store would have no room for one of that size.
+    /// *Lease*: takes the lease and a token, and allocates a filter; returns for how many ids, or nothing if another rebuild holds the
+    /// lease. From here on inserts go to the new filter, too. Fails if the store has no room for it.
     pub(crate) async fn lease(&mut self, sizing: Sizing) -> Result<Option<u64>, StoreError> {
-        match self {
-            Self::Memory(build) => build.lease(sizing).await.map(Some),
-            #[cfg(feature = "redis")]
-            Self::Redis(build) => build.lease(sizing).await,
-        }
+        step!(self, build => build.lease(sizing).await.map(Some), build => build.lease(sizing).await)
     }
 
     /// *Recent*: returns once a scan may begin that misses nothing, and how many ids were read from the record of recent inserts.
     pub(crate) async fn read_recent(&mut self) -> Result<u64, StoreError> {
-        match self {
-            Self::Memory(build) => build.read_recent().await,
-            #[cfg(feature = "redis")]
-            Self::Redis(build) => build.read_recent().await,
-        }
+        step!(self, build => build.read_recent().await)
     }
 
-    /// Takes ids of the source out of there. Lets other tasks run, and waits while it is behind. The wait may be given up: the
-    /// ids are taken by then, or are still there.
+    /// Takes the source's ids, and leaves `ids` empty. Lets other tasks run, and waits while it is behind. If the future is dropped, the
+    /// ids have been taken or are still in `ids`.
     pub(crate) async fn write(&mut self, ids: &mut Vec<Id>) -> Result<(), StoreError> {
-        let scan = match self {
-            Self::Memory(build) => &mut build.scan,
-            #[cfg(feature = "redis")]
-            Self::Redis(build) => &mut build.scan,
-        };
-        scan.as_mut().ok_or_else(scan::lost)?.write(ids).await;
+        step!(self, build => build.scan.as_mut().ok_or_else(scan::lost)?.write(ids).await);
         Ok(())
     }
 
@@ -295,20 +282,12 @@ impl Build {
         &mut self,
         progress: &Progress,
     ) -> Result<LiveFilter, RebuildError> {
-        match self {
-            Self::Memory(build) => Ok(build.put_live(progress).await?),
-            #[cfg(feature = "redis")]
-            Self::Redis(build) => build.put_live(progress).await,
-        }
+        step!(self, build => Ok(build.put_live(progress).await?), build => build.put_live(progress).await)
     }
 
     /// Gives the lease back, whatever became of the rebuild, and frees what is not live.
     pub(crate) async fn release(self) {
-        match self {
-            Self::Memory(build) => drop(build),
-            #[cfg(feature = "redis")]
-            Self::Redis(build) => build.release().await,
-        }
+        step!(self, build => drop(build), build => build.release().await);
     }
 }
 

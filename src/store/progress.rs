@@ -35,10 +35,11 @@ pub struct RebuildReport {
 }
 
 /// What a rebuild is doing.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RebuildStep {
     /// Nothing: none is under way in this process.
+    #[default]
     Idle,
     /// Sizing the filter, taking the lease, and allocating the filter: from here on inserts go to both.
     Lease,
@@ -60,16 +61,9 @@ impl RebuildStep {
     /// Returns a short fixed name, fit for a metric's label.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Idle => "idle",
-            Self::Lease => "lease",
-            Self::Recent => "recent",
-            Self::Scan => "scan",
-            Self::Compare => "compare",
-            Self::Upload => "upload",
-            Self::Verify => "verify",
-            Self::Swap => "swap",
-        }
+        const NAMES: [&str; 8] =
+            ["idle", "lease", "recent", "scan", "compare", "upload", "verify", "swap"];
+        NAMES[self as usize]
     }
 }
 
@@ -80,7 +74,7 @@ impl fmt::Display for RebuildStep {
 }
 
 /// How far the rebuild under way in this process is, and how the last one ended.
-#[derive(Debug, Clone)]
+#[derive(Debug, Default, Clone)]
 #[non_exhaustive]
 pub struct RebuildStatus {
     /// The step it is at.
@@ -96,28 +90,18 @@ pub struct RebuildStatus {
 }
 
 /// What is behind [`RebuildStatus`], written as the rebuild goes.
+#[derive(Default)]
 pub(crate) struct Progress(Mutex<Course>);
 
+#[derive(Default)]
 struct Course {
     status: RebuildStatus,
-    /// Since when the source is read, while it is.
+    /// Set during *scan*.
     reading_since: Option<Instant>,
-    /// For how long the present or the last rebuild has read the source.
     read_for: Duration,
 }
 
 impl Progress {
-    pub(crate) fn new() -> Self {
-        let status = RebuildStatus {
-            step: RebuildStep::Idle,
-            ids_scanned: 0,
-            bytes_uploaded: 0,
-            bytes_total: 0,
-            last: None,
-        };
-        Self(Mutex::new(Course { status, reading_since: None, read_for: Duration::ZERO }))
-    }
-
     pub(crate) fn enter(&self, step: RebuildStep) {
         let mut course = self.0.lock();
         course.status.step = step;
@@ -134,7 +118,7 @@ impl Progress {
         course.read_for += read;
     }
 
-    /// Returns for how long the last rebuild has read the source.
+    /// Returns for how long the present or the last rebuild has read the source.
     pub(crate) fn read_for(&self) -> Duration {
         self.0.lock().read_for
     }

@@ -81,7 +81,7 @@ impl Rebuild {
 
     /// *Verify* and *swap*.
     async fn finish(mut self) -> Result<Generation, StoreError> {
-        Ok(self.0.put_live(&Progress::new()).await?.generation)
+        Ok(self.0.put_live(&Progress::default()).await?.generation)
     }
 }
 

@@ -170,14 +170,6 @@ async fn what_is_wrong_with_a_certificate_is_told_and_what_to_do() {
 }
 
 #[tokio::test]
-async fn a_handshake_that_is_late_is_not_told_for_certain_as_a_port_without_tls() {
-    let slow = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let url = format!("rediss://{}/", slow.local_addr().unwrap());
-    let guard = guard_over(&url, &Table::with(0..100)).build().unwrap();
-    named(&guard, Doubt::Disconnected, "handshake takes too long").await;
-}
-
-#[tokio::test]
 async fn files_that_are_replaced_are_used_by_the_next_connection() {
     let (old, new) = (Authority::new("one"), Authority::new("other"));
     let mut site = Site::start(&old);

@@ -89,7 +89,7 @@ impl ForeignStore {
 
     pub(crate) fn check(&self, ids: &[Sought<'_>], now: Instant) -> Answer<Lookups> {
         let send = |(id, _): &Sought<'_>| self.part(id).send(id, now, ids.len() == 1);
-        Answer::to_all(ids.iter().map(send), SentCheck::answer)
+        SentCheck::answers(ids.iter().map(send))
     }
 
     pub(crate) async fn add(&self, ids: Vec<Id>) -> Result<(), StoreError> {

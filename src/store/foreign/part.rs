@@ -2,7 +2,6 @@
 
 use std::fmt;
 use std::sync::{Arc, Weak};
-use std::time::Duration;
 
 use ::redis::{Cmd, Value, cmd};
 use arc_swap::ArcSwapOption;
@@ -19,7 +18,7 @@ use crate::nulls::scope::Scope;
 use crate::refusal::Refusal;
 use crate::settings::Settings;
 use crate::store::link::attempts::{ATTEMPT, Attempts, IDS_PER_CALL};
-use crate::store::link::handshake::{End, Handshake};
+use crate::store::link::handshake::Handshake;
 use crate::store::link::node::{Checks, Node, SentCheck, refuse};
 use crate::store::link::process::RedisProcess;
 use crate::store::link::queue::PendingCheck;
@@ -47,7 +46,6 @@ pub(super) struct Part {
     /// The statement's key.
     pub(super) statement: String,
     pub(super) node: Arc<Node<(), Id>>,
-    check_deadline: Duration,
     /// What the last look has found.
     known: ArcSwapOption<Known>,
     /// The newest statement that this process has found not to hold, and why. It believes none that is as old, even if all
@@ -89,7 +87,6 @@ impl Part {
                 settings,
                 Arc::new(Weak::clone(part)),
             )),
-            check_deadline: settings.check_deadline,
             known: ArcSwapOption::empty(),
             lost: Mutex::default(),
         })
@@ -354,8 +351,8 @@ impl Checks for Part {
         let ids: Vec<&[u8]> = waiting.iter().map(|one| one.asked.as_bytes()).collect();
         let count = ids.len();
         let commands = self.between([self.layout.ask(size, &self.key, &ids)]);
-        let replies =
-            node.link.ask(count, Purpose::Checks, live, commands, self.check_deadline).await;
+        let deadline = node.check_deadline;
+        let replies = node.link.ask(count, Purpose::Checks, live, commands, deadline).await;
         let read = replies.and_then(|replies| {
             let (found, between) = self.read_between(replies, live.process.run)?;
             let bits = between.into_iter().next().unwrap_or(Value::Nil);
@@ -388,10 +385,10 @@ impl Handshake<()> for Weak<Part> {
         &'a self,
         transport: &'a dyn Transport,
         process: &'a RedisProcess,
-    ) -> BoxFuture<'a, Result<Arc<()>, StoreError>> {
+    ) -> BoxFuture<'a, Result<(), StoreError>> {
         Box::pin(async move {
             let part = self.upgrade().ok_or_else(LinkTrouble::not_yet)?;
-            part.look(transport, process.run).await.map(|_| Arc::new(()))
+            part.look(transport, process.run).await.map(drop)
         })
     }
 
@@ -400,7 +397,7 @@ impl Handshake<()> for Weak<Part> {
         transport: &'a dyn Transport,
         process: &'a RedisProcess,
         (): &'a (),
-    ) -> BoxFuture<'a, Result<(), End>> {
+    ) -> BoxFuture<'a, Result<(), StoreError>> {
         Box::pin(async move {
             match self.join(transport, process).await {
                 // A Redis that refuses this answers no check either, and says why: but for missing rights.
@@ -409,7 +406,7 @@ impl Handshake<()> for Weak<Part> {
                 {
                     Ok(())
                 }
-                looked => Ok(looked.map(drop)?),
+                looked => looked,
             }
         })
     }

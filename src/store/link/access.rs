@@ -12,12 +12,11 @@ use super::credentials::{Credentials, CredentialsProvider, Provider};
 use super::tls::TlsSettings;
 use crate::error::SettingError;
 
-/// What a connection is opened with, beside what its URL says.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Access {
     credentials: Option<Arc<Provider>>,
     #[cfg(feature = "tls")]
-    tls: Option<Arc<TlsSettings>>,
+    pub(super) tls: Option<Arc<TlsSettings>>,
 }
 
 impl Access {
@@ -30,12 +29,7 @@ impl Access {
         self.tls = Some(Arc::new(tls));
     }
 
-    #[cfg(feature = "tls")]
-    pub(super) fn tls(&self) -> Option<Arc<TlsSettings>> {
-        self.tls.clone()
-    }
-
-    /// Says what a URL cannot have beside it.
+    /// Fails if a URL cannot have this beside it.
     pub(crate) fn judge(&self, url: &ConnectionInfo) -> Result<(), SettingError> {
         let redis = url.redis_settings();
         match (&self.credentials, redis.username(), redis.password()) {
@@ -67,18 +61,10 @@ impl Access {
         access
     }
 
-    /// Returns what the provider gives, if there is one.
     pub(crate) async fn credentials(&self) -> io::Result<Option<Credentials>> {
         match &self.credentials {
             Some(provider) => provider.credentials().await.map(Some),
             None => Ok(None),
-        }
-    }
-
-    /// Has the provider asked again: Redis does not take what it gave.
-    pub(super) async fn forget(&self) {
-        if let Some(provider) = &self.credentials {
-            provider.forget().await;
         }
     }
 }

@@ -11,12 +11,12 @@ use crate::refusal::Retry;
 /// How long an attempt may wait for each round trip, or for a connection, and how many attempts there are.
 pub(crate) const ATTEMPT: Duration = Duration::from_millis(250);
 const ATTEMPTS: u32 = 3;
-/// How long what was refused waits before it is repeated. Two such waits end within the deadlines of the three attempts.
+/// How long an attempt waits after a refusal. Two such waits end within the deadlines of the three attempts.
 const REFUSED_WAIT: Duration = Duration::from_millis(150);
 /// The most ids inserted by one attempt, which keeps a script near a millisecond.
 pub(crate) const IDS_PER_CALL: usize = 128;
 
-/// Attempts at what may be repeated, so that an unknown outcome is no harm.
+/// Attempts at an insert. It may be repeated, so that an unknown outcome does no harm.
 #[derive(Default)]
 pub(crate) struct Attempts {
     failed: u32,

@@ -11,16 +11,14 @@ use tokio::time::Instant;
 
 use super::driver::QUEUE;
 
-/// Calls given up in a row, by a time-out or by their callers, that open the breaker: nothing more is
-/// sent until a poll is answered. A poll that is not answered within its half second ends the connection.
+/// Calls given up in a row, by a time-out or by their callers, that open the breaker until a poll is answered.
 const GIVEN_UP: u32 = 32;
-/// They must have been given up for that long without an answer to any other call. Clients choose when to
-/// hang up: many that do so at once, before any server could answer, say nothing of this one.
+/// For how long no call must have been answered. Clients choose when to hang up: many that do so at once say nothing of Redis.
 const SILENCE: Duration = Duration::from_millis(20);
 
 /// Calls under way on a connection; further ones wait, within their deadlines.
 pub(super) const ROOM: usize = QUEUE / 2;
-/// So many given up in a row open it at once. No more than this and [`ROOM`] pile up.
+/// Calls given up in a row that open the breaker at once. No more than these and [`ROOM`] pile up.
 const SURFEIT: u32 = ROOM as u32;
 
 const NEVER: u64 = u64::MAX;
@@ -30,7 +28,7 @@ pub(crate) struct CircuitBreaker {
     origin: Instant,
     /// Calls given up since the last answer.
     given_up: AtomicU32,
-    /// When the first of them was, in microseconds since the origin; [`NEVER`] before that is known.
+    /// When the first of them was, µs since the origin; [`NEVER`] before that is known.
     given_up_since: AtomicU64,
     is_open: AtomicBool,
     /// Notified when it opens.
@@ -50,12 +48,10 @@ impl CircuitBreaker {
         }
     }
 
-    /// Whether nothing is sent.
     pub(crate) fn is_open(&self) -> bool {
         self.is_open.load(Ordering::Relaxed)
     }
 
-    /// Waits until it is closed.
     pub(crate) async fn closes(&self) {
         loop {
             // Listening comes first: an answer between the two is not missed.
@@ -67,13 +63,11 @@ impl CircuitBreaker {
         }
     }
 
-    /// A call is about to be sent that `callers` wait for.
     pub(crate) fn call(&self, callers: usize) -> Call<'_> {
         let callers = u32::try_from(callers).unwrap_or(u32::MAX);
         Call { breaker: self, callers, answered: false }
     }
 
-    /// A call, or a poll, was answered.
     pub(crate) fn note_answered(&self) {
         // Read first: every answer comes by here, and mostly there is nothing to write.
         if self.given_up.load(Ordering::Relaxed) > 0 {
@@ -86,7 +80,6 @@ impl CircuitBreaker {
         }
     }
 
-    /// A call was given up that `callers` waited for.
     fn note_given_up(&self, callers: u32) {
         let now = u64::try_from(self.origin.elapsed().as_micros()).unwrap_or(u64::MAX);
         let before = self.given_up.fetch_add(callers, Ordering::Relaxed);

@@ -12,8 +12,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ::redis::{ConnectionAddr, ConnectionInfo, ErrorKind, RedisError, RedisResult, cmd};
+use futures_util::future::select_ok;
 use tokio::net::{TcpStream, lookup_host};
-use tokio::task::JoinSet;
 #[cfg(feature = "tls")]
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
@@ -21,10 +21,6 @@ use tokio::time::timeout;
 use super::access::Access;
 use super::credentials::Credentials;
 use super::driver::Driver;
-#[cfg(feature = "tls")]
-use super::refusal::Consequences;
-#[cfg(feature = "tls")]
-use super::tls::TlsSettings;
 use super::transport::{HANDSHAKE, Transport};
 use crate::random;
 use crate::store::BoxFuture;
@@ -39,12 +35,12 @@ pub(crate) trait Connector: fmt::Debug + Send + Sync {
     /// Opens a connection, within time limits of its own. The caller has to find out which Redis process answers on it.
     fn connect(&self) -> BoxFuture<'_, RedisResult<Arc<dyn Transport>>>;
 
-    /// Returns the server that it led to last, where others name it.
+    /// Returns the last server it connected to, if Sentinels or nodes of a cluster name it.
     fn server(&self) -> Option<String> {
         None
     }
 
-    /// Returns what connects to some of the servers that have one name, each to another one; nothing where there is no name.
+    /// Returns a connector to each of some addresses of the host; none where there is no host.
     fn apart(&self) -> BoxFuture<'_, io::Result<Vec<Arc<dyn Connector>>>> {
         Box::pin(ready(Ok(Vec::new())))
     }
@@ -54,7 +50,7 @@ pub(crate) trait Connector: fmt::Debug + Send + Sync {
 pub(crate) struct Address {
     info: ConnectionInfo,
     access: Access,
-    /// Which of the name's addresses it is, if only one.
+    /// The one address of the host that is dialled; any if there is none.
     only: Option<SocketAddr>,
 }
 
@@ -62,20 +58,10 @@ impl Connector for Address {
     fn connect(&self) -> BoxFuture<'_, RedisResult<Arc<dyn Transport>>> {
         Box::pin(async move {
             let credentials = self.access.credentials().await?;
-            // Without TLS a server waits for the rest of what it takes for a command.
-            let reason = match self.info.addr() {
-                ConnectionAddr::TcpTls { .. } => {
-                    "redis is out of reach, its TLS handshake takes too long, or its port takes no TLS and needs redis://"
-                }
-                _ => "redis is out of reach",
-            };
-            let late = |_| io::Error::new(io::ErrorKind::TimedOut, reason);
+            let late = |_| io::Error::new(io::ErrorKind::TimedOut, "redis is out of reach");
             let mut driver = timeout(CONNECT, self.open()).await.map_err(late)??;
-            driver.until = credentials.as_ref().and_then(Credentials::ends);
-            if let Err(error) = self.introduce(&driver, credentials.as_ref()).await {
-                self.access.forget().await;
-                return Err(error);
-            }
+            driver.until = credentials.as_ref().and_then(|given| given.ends);
+            self.introduce(&driver, credentials.as_ref()).await?;
             Ok(Arc::new(driver) as Arc<dyn Transport>)
         })
     }
@@ -88,7 +74,7 @@ impl Connector for Address {
                 return Ok(Vec::new());
             };
             let mut all = timeout(CONNECT, addresses(host, *port)).await??;
-            // A server may have an address of each kind. The kind that goes first can be reached.
+            // A server may have an address of each kind. The resolver puts first a kind that can be reached.
             let is_v4 = all.first().is_some_and(SocketAddr::is_ipv4);
             all.retain(|address| address.is_ipv4() == is_v4);
             let only = |address| {
@@ -105,51 +91,48 @@ impl Address {
         Self { info, access, only: None }
     }
 
+    /// Opens a connection to whichever of the host's addresses answers first.
     async fn open(&self) -> RedisResult<Driver> {
-        match self.info.addr() {
-            ConnectionAddr::Tcp(host, port) => {
-                first(self.dialled(host, *port).await?, |address| async move {
-                    let stream = tcp(address).await?;
-                    let local = stream.local_addr().ok();
-                    let mut driver = Driver::new(stream, false);
-                    driver.local = local;
-                    Ok(driver)
-                })
-                .await
-            }
+        let (host, port, tls) = match self.info.addr() {
+            ConnectionAddr::Tcp(host, port) => (host, *port, None),
             #[cfg(feature = "tls")]
             ConnectionAddr::TcpTls { host, port, insecure: false, .. } => {
-                let open = tls(host, self.access.tls()).await?;
-                first(self.dialled(host, *port).await?, open).await
+                (host, *port, Some(self.tls(host).await?))
             }
             #[cfg(unix)]
             ConnectionAddr::Unix(path) => {
-                Ok(Driver::new(tokio::net::UnixStream::connect(path).await?, false))
+                return Ok(Driver::new(tokio::net::UnixStream::connect(path).await?));
             }
             _ => {
                 let reason = "no such connection can be made here";
-                Err(RedisError::from((ErrorKind::InvalidClientConfig, reason)))
+                return Err(RedisError::from((ErrorKind::InvalidClientConfig, reason)));
             }
+        };
+        let dialled = match self.only {
+            Some(address) => vec![address],
+            None => some(addresses(host, port).await?),
+        };
+        if dialled.is_empty() {
+            return Err(io::Error::new(io::ErrorKind::NotFound, "the host has no address").into());
         }
+        let dialled = dialled.into_iter().map(|address| Box::pin(dial(address, tls.as_ref())));
+        select_ok(dialled).await.map(|(driver, _)| driver)
     }
 
-    /// Returns the addresses that are dialled at once.
-    async fn dialled(&self, host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
-        match self.only {
-            Some(address) => Ok(vec![address]),
-            None => addresses(host, port).await.map(some),
-        }
+    /// Returns how TLS is spoken with a host. Reads files, and so does not do it where others are served.
+    #[cfg(feature = "tls")]
+    async fn tls(&self, host: &str) -> RedisResult<Tls> {
+        let settings = self.access.tls.clone().unwrap_or_default();
+        let config = spawn_blocking(move || settings.config()).await.map_err(io::Error::from)??;
+        Ok((Arc::new(config).into(), host.to_owned().try_into()?))
     }
 
     /// Sends credentials, and which database is asked for.
     async fn introduce(&self, driver: &Driver, given: Option<&Credentials>) -> RedisResult<()> {
         let settings = self.info.redis_settings();
         let mut commands = Vec::new();
-        let named = settings.username();
-        let given = given.map(Credentials::name_and_password);
-        let given = given.map(|(user, password)| (user.or(named), password));
-        let of_url = settings.password().map(|password| (named, password));
-        if let Some((user, password)) = given.or(of_url) {
+        let user = given.and_then(|given| given.user.as_deref()).or(settings.username());
+        if let Some(password) = given.map(|given| &*given.password).or(settings.password()) {
             commands.push(cmd("AUTH").arg(user).arg(password).clone());
         }
         if settings.db() != 0 {
@@ -170,67 +153,31 @@ async fn addresses(host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
     Ok(lookup_host((host, port)).await?.filter(|address| seen.insert(*address)).collect())
 }
 
-/// Returns some of a host's addresses: each time others.
+/// Chooses some of a host's addresses at random.
 fn some(mut addresses: Vec<SocketAddr>) -> Vec<SocketAddr> {
     addresses.sort_by_cached_key(|_| random::scatter());
     addresses.truncate(DIALLED);
     addresses
 }
 
-/// Opens a connection to whichever of a host's addresses answers first.
-async fn first<F>(addresses: Vec<SocketAddr>, open: impl Fn(SocketAddr) -> F) -> RedisResult<Driver>
-where
-    F: Future<Output = RedisResult<Driver>> + Send + 'static,
-{
-    let mut attempts = JoinSet::new();
-    for address in addresses {
-        attempts.spawn(open(address));
-    }
-    let mut last = io::Error::new(io::ErrorKind::NotFound, "the host has no address").into();
-    while let Some(attempt) = attempts.join_next().await {
-        match attempt.map_err(io::Error::from)? {
-            Ok(driver) => return Ok(driver),
-            Err(error) => last = error,
-        }
-    }
-    Err(last)
-}
+/// How TLS is spoken with a server, and the name that its certificate has to be for.
+#[cfg(feature = "tls")]
+type Tls = (tokio_rustls::TlsConnector, rustls::pki_types::ServerName<'static>);
+#[cfg(not(feature = "tls"))]
+type Tls = std::convert::Infallible;
 
-async fn tcp(address: SocketAddr) -> io::Result<TcpStream> {
+async fn dial(address: SocketAddr, tls: Option<&Tls>) -> RedisResult<Driver> {
     let named = |error: io::Error| io::Error::new(error.kind(), format!("{address}: {error}"));
     let stream = TcpStream::connect(address).await.map_err(named)?;
     stream.set_nodelay(true)?;
-    Ok(stream)
-}
-
-/// Opens connections with TLS to a host. Reads files, and so does not do it where others are served.
-#[cfg(feature = "tls")]
-async fn tls(
-    host: &str,
-    settings: Option<Arc<TlsSettings>>,
-) -> RedisResult<impl Fn(SocketAddr) -> BoxFuture<'static, RedisResult<Driver>>> {
-    let config = spawn_blocking(move || settings.unwrap_or_default().config());
-    let config = Arc::new(config.await.map_err(io::Error::from)??);
-    let connector = tokio_rustls::TlsConnector::from(config);
-    let name: rustls::pki_types::ServerName<'static> = host.to_owned().try_into()?;
-    let no_tls = |error: io::Error| {
-        let words = error.to_string();
-        let known = Consequences::known(&words);
-        let hint = known.map_or(" (a port that takes no TLS needs redis://)", |_| "");
-        io::Error::new(error.kind(), words + hint)
+    let local = stream.local_addr().ok();
+    let mut driver = match tls {
+        #[cfg(feature = "tls")]
+        Some((connector, name)) => Driver::new(connector.connect(name.clone(), stream).await?),
+        _ => Driver::new(stream),
     };
-    Ok(move |address| {
-        let connector = connector.clone();
-        let name = name.clone();
-        Box::pin(async move {
-            let stream = tcp(address).await?;
-            let local = stream.local_addr().ok();
-            let mut driver =
-                Driver::new(connector.connect(name, stream).await.map_err(no_tls)?, true);
-            driver.local = local;
-            Ok(driver)
-        }) as BoxFuture<'_, _>
-    })
+    driver.local = local;
+    Ok(driver)
 }
 
 impl fmt::Debug for Address {

@@ -17,7 +17,7 @@ use crate::refusal::PROVIDER;
 
 /// How long a provider may take.
 const ASKED: Duration = Duration::from_secs(5);
-/// For how long an answer is good for other connections, which are made at the same moment.
+/// For how long connections share an answer, also one that Redis refuses.
 const FRESH: Duration = Duration::from_secs(1);
 /// How long before the credentials end a connection is renewed, at most; at least half of it.
 const AHEAD: Duration = Duration::from_secs(10);
@@ -33,9 +33,9 @@ pub type GivenCredentials<'a> =
 /// Its `Debug` form shows no password.
 #[derive(Clone)]
 pub struct Credentials {
-    user: Option<String>,
-    password: String,
-    ends: Option<Instant>,
+    pub(super) user: Option<String>,
+    pub(super) password: String,
+    pub(super) ends: Option<Instant>,
 }
 
 impl Credentials {
@@ -58,17 +58,8 @@ impl Credentials {
         Self { ends: Instant::now().checked_add(time), ..self }
     }
 
-    /// Returns when they end, if they do.
-    pub(super) fn ends(&self) -> Option<Instant> {
-        self.ends
-    }
-
     fn have_ended(&self) -> bool {
         self.ends.is_some_and(|ends| ends <= Instant::now())
-    }
-
-    pub(super) fn name_and_password(&self) -> (Option<&str>, &str) {
-        (self.user.as_deref(), &self.password)
     }
 }
 
@@ -82,7 +73,7 @@ impl fmt::Debug for Credentials {
     }
 }
 
-/// Returns when a connection is renewed whose credentials end then. Processes that began together do not all do it at once.
+/// Returns when to renew a connection whose credentials end then: at random, so that processes do not all do it at once.
 pub(super) fn renewal(ends: Instant) -> Instant {
     let now = Instant::now();
     let rest = ends.saturating_duration_since(now);
@@ -145,7 +136,6 @@ impl Provider {
         Self { source: Arc::new(source), last: Mutex::default() }
     }
 
-    /// Returns the credentials for a connection that is made now.
     pub(super) async fn credentials(&self) -> io::Result<Credentials> {
         let given = timeout(ASKED, self.lately()).await;
         let late = || failed(&format!("has not answered within {ASKED:?}"));
@@ -175,11 +165,6 @@ impl Provider {
         }
         *last = Some((given.clone(), Instant::now()));
         Ok(given)
-    }
-
-    /// Has the provider asked again: Redis does not take what it gave.
-    pub(super) async fn forget(&self) {
-        *self.last.lock().await = None;
     }
 }
 
@@ -217,7 +202,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn connections_that_are_made_together_share_an_answer_unless_redis_refuses_it() {
+    async fn connections_that_are_made_together_share_an_answer() {
         let asked = Arc::new(AtomicU32::new(0));
         let count = Arc::clone(&asked);
         let provider = Provider::new(move || {
@@ -228,15 +213,10 @@ mod tests {
                 Ok::<_, BoxError>(Credentials::new(number.to_string()))
             }
         });
-        let given = async || {
-            let given = provider.credentials().await.unwrap();
-            given.name_and_password().1.to_owned()
-        };
+        let given = async || provider.credentials().await.unwrap().password;
         let three = tokio::join!(given(), given(), given());
         assert_eq!(three, ("0".to_owned(), "0".to_owned(), "0".to_owned()));
-        provider.forget().await;
-        assert_eq!(given().await, "1");
         tokio::time::sleep(FRESH).await;
-        assert_eq!(given().await, "2");
+        assert_eq!(given().await, "1");
     }
 }

@@ -21,17 +21,13 @@ pub(crate) const QUEUE: usize = 1024;
 const TOGETHER: usize = 64 << 10;
 /// Room for what comes next.
 const READ: usize = 16 << 10;
-/// How a server begins that takes TLS only, if it says a thing before it hangs up.
-const TLS_ALERT: [u8; 2] = [21, 3];
 
 /// The near end of an open connection.
 pub(crate) struct Driver {
     requests: mpsc::Sender<Request>,
     /// Why the connection has ended.
     ended: Arc<OnceLock<String>>,
-    /// The address of its near end, where it has one.
     pub(super) local: Option<SocketAddr>,
-    /// When the credentials end by which it was opened, if they do.
     pub(super) until: Option<Instant>,
     task: AbortHandle,
 }
@@ -54,17 +50,18 @@ struct Sent {
 }
 
 impl Driver {
-    /// Takes over a connection on which nothing is under way, whose other end is known to speak TLS, or has not been heard yet.
-    pub(crate) fn new(stream: impl AsyncRead + AsyncWrite + Send + 'static, is_tls: bool) -> Self {
-        let mut heard = is_tls;
+    /// Takes over a new connection.
+    pub(crate) fn new(stream: impl AsyncRead + AsyncWrite + Send + 'static) -> Self {
         let (requests, mut received) = mpsc::channel(QUEUE);
         let ended = Arc::new(OnceLock::new());
         let why = Arc::clone(&ended);
         let task = tokio::spawn(async move {
             let mut sent = VecDeque::new();
-            if let Err(error) = drive(stream, &mut received, &mut sent, &mut heard).await {
+            if let Err(error) = drive(stream, &mut received, &mut sent).await {
+                // Redis may have refused the first request, and hung up.
+                let refused = sent.front().and_then(|first| refusal(&first.replies));
                 // Requests that wait read it when their senders are dropped, which is after this.
-                why.get_or_init(|| reason(&error, sent.front(), heard));
+                why.get_or_init(|| refused.map_or_else(|| error.to_string(), |it| words(&it)));
             }
         });
         Self { requests, ended, local: None, until: None, task: task.abort_handle() }
@@ -109,12 +106,11 @@ impl Transport for Driver {
     }
 }
 
-/// Sends requests and hands out replies until the connection ends, or nobody has its near end any more.
+/// Sends requests and hands out replies until the connection ends or the [`Driver`] is dropped.
 async fn drive(
     stream: impl AsyncRead + AsyncWrite,
     requests: &mut mpsc::Receiver<Request>,
     sent: &mut VecDeque<Sent>,
-    heard: &mut bool,
 ) -> io::Result<()> {
     let (mut reader, mut writer) = split(stream);
     let mut input = Vec::with_capacity(READ);
@@ -143,7 +139,6 @@ async fn drive(
                 if read? == 0 {
                     return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "redis has closed the connection"));
                 }
-                *heard |= !input.starts_with(&TLS_ALERT);
                 give(&mut input, sent, &mut unfinished)?;
                 input.reserve(READ);
             }
@@ -151,7 +146,7 @@ async fn drive(
     }
 }
 
-/// Writes some of this, and returns how much; with nothing to write, sees to it that all that was written leaves.
+/// Writes some of these bytes, and returns how many; flushes if there are none.
 async fn write(writer: &mut (impl AsyncWrite + Unpin), rest: &[u8]) -> io::Result<usize> {
     if rest.is_empty() {
         return writer.flush().await.map(|()| 0);
@@ -176,7 +171,7 @@ fn take(request: Request, output: &mut Vec<u8>, sent: &mut VecDeque<Sent>) {
     }
 }
 
-/// Gives replies to the requests that wait for them; keeps what is not whole yet.
+/// Gives whole replies to the requests that wait for them.
 fn give(
     input: &mut Vec<u8>,
     sent: &mut VecDeque<Sent>,
@@ -218,23 +213,11 @@ fn give(
     Ok(())
 }
 
-/// Returns the first refusal among replies.
 fn refusal(replies: &[Value]) -> Option<RedisError> {
     replies.iter().find_map(|reply| match reply {
         Value::ServerError(error) => Some(error.clone().into()),
         _ => None,
     })
-}
-
-/// Says why the connection has ended: Redis may have refused the first request that waits, and hung up.
-fn reason(error: &io::Error, first: Option<&Sent>, heard: bool) -> String {
-    match first.and_then(|first| refusal(&first.replies)) {
-        Some(refused) => words(&refused),
-        None if heard => error.to_string(),
-        None => {
-            format!("{error} (before its first reply: a port that takes TLS only needs rediss://)")
-        }
-    }
 }
 
 fn odd(what: &'static str) -> io::Error {
@@ -253,7 +236,7 @@ mod tests {
     /// A connection, and Redis's end of it.
     fn connected() -> (Driver, DuplexStream) {
         let (near, far) = duplex(1 << 20);
-        (Driver::new(near, false), far)
+        (Driver::new(near), far)
     }
 
     fn request(commands: usize) -> Packed {
@@ -370,7 +353,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn who_drops_the_near_end_closes_the_connection_even_where_redis_reads_nothing() {
         let (near, mut far) = duplex(8);
-        let driver = Driver::new(near, false);
+        let driver = Driver::new(near);
         let given_up = driver.send(request(100));
         tokio::select! {
             biased;
@@ -413,7 +396,7 @@ mod tests {
         for endless in ENDLESS {
             for commands in [0, 1, 100] {
                 let (near, mut redis) = duplex(1 << 10);
-                let driver = Driver::new(near, false);
+                let driver = Driver::new(near);
                 let room = if commands == 0 { LINE } else { request(commands).room() };
                 let ask = async {
                     if commands == 0 {

@@ -1,49 +1,29 @@
 //! What a new session does before it is used.
 
-use std::sync::Arc;
-
 use super::process::RedisProcess;
 use super::transport::Transport;
 use crate::error::StoreError;
 use crate::store::BoxFuture;
 
-/// What a store does on the first connection of a new session, and once a second after that. `I` is what it learns there.
+/// What a store does on the first connection of a session: `I` is what it learns there.
 pub(crate) trait Handshake<I>: Send + Sync {
-    /// Learns what has to be known before the session is used.
+    /// Runs before a new session is used.
     fn join<'a>(
         &'a self,
         transport: &'a dyn Transport,
         process: &'a RedisProcess,
-    ) -> BoxFuture<'a, Result<Arc<I>, StoreError>>;
+    ) -> BoxFuture<'a, Result<I, StoreError>>;
 
-    /// Looks whether that still holds; else says what happened.
+    /// Looks, with each poll, whether that still holds. With [`StoreError::NoAnswer`] Redis is lost, with other errors it is another.
     fn recheck<'a>(
         &'a self,
         transport: &'a dyn Transport,
         process: &'a RedisProcess,
         identity: &'a I,
-    ) -> BoxFuture<'a, Result<(), End>>;
+    ) -> BoxFuture<'a, Result<(), StoreError>>;
 
-    /// Whether a session serves several filters, and outlasts what happens to one.
+    /// Whether a session serves several filters, and outlasts trouble with one of them.
     fn serves_several(&self) -> bool {
         false
-    }
-}
-
-/// Why a session is given up, in words.
-#[derive(Debug, Clone)]
-pub(crate) enum End {
-    /// Redis is gone, or answers no more.
-    Lost(String),
-    /// Redis answers, and is not as it was.
-    Left(String),
-}
-
-impl From<StoreError> for End {
-    fn from(error: StoreError) -> Self {
-        match error {
-            StoreError::NoAnswer { .. } => Self::Lost(error.to_string()),
-            error => Self::Left(error.to_string()),
-        }
     }
 }

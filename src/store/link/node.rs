@@ -4,6 +4,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
+use smallvec::SmallVec;
 use tokio::sync::{Semaphore, oneshot};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout_at};
@@ -15,22 +16,20 @@ use super::session::Session;
 use super::supervised::Link;
 use crate::background::persist;
 use crate::settings::Settings;
-use crate::store::{BoxFuture, Lookup, NullClaim};
+use crate::store::{Answer, BoxFuture, Lookup, Lookups, NullClaim};
 use crate::verdict::Doubt;
 
-/// How many calls may repeat inserts at a time. All shards have theirs repeated when Redis comes back, by all processes at once:
-/// more would only wait for each other in Redis, be given up, and be executed all the same. Fewer would lag behind the joins where
-/// Redis is far away, and a scan waits for a shard's first call for two seconds only.
+/// How many calls may repeat inserts at a time. When Redis comes back, all processes repeat those of all shards: more calls would
+/// wait for each other in Redis, be given up, and be executed all the same. Fewer would be late where Redis is far away: a scan waits
+/// two seconds for a shard's first call.
 const REPEATS: usize = 32;
 
-/// A Redis. `I` is what the store's handshake learns, `Q` what a check asks for.
+/// `I` is what the store's handshake learns, `Q` what a check asks for.
 pub(crate) struct Node<I, Q> {
     pub(crate) link: Arc<Link<I>>,
-    /// The turns of calls that repeat inserts.
     pub(crate) repeats: Semaphore,
-    /// Checks that wait to be sent; without room there the answer is unknown.
     queue: Queue<I, Q>,
-    check_deadline: Duration,
+    pub(crate) check_deadline: Duration,
 }
 
 /// How a store answers its checks.
@@ -43,7 +42,7 @@ pub(crate) trait Checks: Send + Sync + 'static {
         false
     }
 
-    /// Answers a batch by a node, and leaves none of it. All of it was asked for by this session, which is in use.
+    /// Answers all checks of a batch. They were asked for by this session, which is in use.
     fn answer(
         &self,
         node: &Arc<Node<Self::Identity, Self::Asked>>,
@@ -52,7 +51,6 @@ pub(crate) trait Checks: Send + Sync + 'static {
     ) -> impl Future<Output = ()> + Send;
 }
 
-/// The node of a store.
 type NodeOf<S> = Node<<S as Checks>::Identity, <S as Checks>::Asked>;
 
 impl<I: Send + Sync + 'static, Q: Send + 'static> Node<I, Q> {
@@ -76,8 +74,7 @@ impl<I: Send + Sync + 'static, Q: Send + 'static> Node<I, Q> {
         }
     }
 
-    /// Has a check answered that was asked for at this moment. It may be sent at once by the task that waits for it, unless `alone`
-    /// is false.
+    /// Sends a check, or puts it into the queue. If `alone`, the task that waits for the answer may send it at once.
     pub(crate) fn check<S: Checks<Identity = I, Asked = Q>>(
         self: &Arc<Self>,
         store: &Arc<S>,
@@ -89,12 +86,13 @@ impl<I: Send + Sync + 'static, Q: Send + 'static> Node<I, Q> {
         let queue = &self.queue;
         let asked_us = live.redis_us(at);
         let deadline = at + self.check_deadline;
-        let (check, received) = PendingCheck::new(live, asked);
-        // A check that is alone is sent by its own task: another one would double what it costs.
+        let (told, received) = oneshot::channel();
+        let check = PendingCheck { live, asked, answer: told };
+        // Another task would double what a lone check costs.
         let alone = match alone.then(|| queue.alone(store.has_copy())).flatten() {
             Some(under_way) => {
                 let (store, node) = (Arc::clone(store), Arc::clone(self));
-                // A future of its own: it takes a few kilobytes, which those in the queue can do without.
+                // On the heap: it takes a few kilobytes, which a check in the queue does not need.
                 let answering: BoxFuture<'static, ()> = Box::pin(async move {
                     answer(&*store, &node, &mut vec![check]).await;
                     drop(under_way);
@@ -107,7 +105,7 @@ impl<I: Send + Sync + 'static, Q: Send + 'static> Node<I, Q> {
     }
 }
 
-/// A check that is in the queue, or that the task which waits for it sends.
+/// A check in the queue, or one that is sent as its answer is waited for.
 pub(crate) struct SentCheck {
     pub(crate) alone: Option<BoxFuture<'static, ()>>,
     pub(crate) received: oneshot::Receiver<Lookup>,
@@ -117,7 +115,26 @@ pub(crate) struct SentCheck {
 }
 
 impl SentCheck {
-    /// Waits for the answer until the deadline.
+    /// Answers for several ids: for those that were not sent, at once.
+    pub(crate) fn answers(sent: impl Iterator<Item = Result<Self, Doubt>>) -> Answer<Lookups> {
+        let sent: SmallVec<[Result<Self, Doubt>; 1]> = sent.collect();
+        let unknown =
+            |sent: &Result<Self, Doubt>| sent.as_ref().err().copied().map(Lookup::unknown);
+        if let Some(lookups) = sent.iter().map(unknown).collect() {
+            return Answer::Ready(lookups);
+        }
+        Answer::Pending(Box::pin(async move {
+            let mut lookups = Lookups::with_capacity(sent.len());
+            for check in sent {
+                lookups.push(match check {
+                    Ok(check) => check.answer().await,
+                    Err(doubt) => Lookup::unknown(doubt),
+                });
+            }
+            lookups
+        }))
+    }
+
     pub(crate) async fn answer(self) -> Lookup {
         let Self { alone, received, deadline, asked_us } = self;
         let answered = async {
@@ -136,7 +153,7 @@ impl SentCheck {
     }
 }
 
-/// Starts the tasks of a node: they keep it connected, and send its checks.
+/// Starts the tasks of a node: one keeps it connected, the others send its checks.
 pub(crate) fn start<S: Checks>(
     store: &Arc<S>,
     node: &Arc<NodeOf<S>>,
@@ -150,7 +167,6 @@ pub(crate) fn start<S: Checks>(
     }
 }
 
-/// Sends checks for as long as it is polled. One task for each batch that may be under way.
 async fn send_checks<S: Checks>(both: Arc<(Arc<S>, Arc<NodeOf<S>>)>) {
     let (store, node) = &*both;
     let mut checks = Vec::new();
@@ -161,7 +177,6 @@ async fn send_checks<S: Checks>(both: Arc<(Arc<S>, Arc<NodeOf<S>>)>) {
     }
 }
 
-/// Answers a batch, and leaves none of it.
 pub(crate) async fn answer<S: Checks>(
     store: &S,
     node: &Arc<NodeOf<S>>,
@@ -177,7 +192,6 @@ pub(crate) async fn answer<S: Checks>(
     }
 }
 
-/// Says of checks why there is no answer.
 pub(crate) fn refuse<I, Q>(checks: impl Iterator<Item = PendingCheck<I, Q>>, doubt: Doubt) {
     for check in checks {
         // The receiver may be gone.

@@ -10,7 +10,6 @@ pub(crate) struct RedisProcess {
     /// The first 32 bits of the `run_id`, XOR the CRC-32 of the replication id: random, and new with every start, and with
     /// every failover.
     pub(crate) run: u32,
-    /// The major version.
     pub(crate) major: u32,
 }
 
@@ -18,8 +17,7 @@ impl RedisProcess {
     /// The oldest version that the tests run on.
     const OLDEST: (u32, u32) = (6, 2);
 
-    /// Fails with what an INFO reply says that the server is instead, if it has no keys of its own, or not all of them although it
-    /// was not called as a node of a cluster.
+    /// Fails if the server is a Sentinel, or a node of a cluster although the URL names no cluster.
     pub(super) fn serves_keys(info: &str, as_node: bool) -> Result<(), StoreError> {
         // Valkey has another name for it.
         let (doubt, reason) = match field(info, "redis_mode").or_else(|| field(info, "server_mode"))
@@ -37,7 +35,7 @@ impl RedisProcess {
         Err(StoreError::Refused { doubt, reason: reason.to_owned() })
     }
 
-    /// Reads an INFO reply, of a node of a cluster or of another server. Fails with what is missing or too old.
+    /// Reads an INFO reply. Fails with what is missing or too old.
     pub(crate) fn parse(info: &str, as_node: bool) -> Result<Self, StoreError> {
         let refused =
             |refusal, reason| StoreError::Refused { doubt: Doubt::Refused(refusal), reason };
@@ -65,23 +63,12 @@ impl RedisProcess {
     }
 }
 
-/// Which keys Redis may evict when its memory is full.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Eviction {
-    /// No key without a TTL: no refusal rests on any other.
-    Spares,
-    /// Any key: record and metadata may go, one by one and silently.
-    Takes,
-}
-
-impl Eviction {
-    /// Reads an INFO reply. Without a limit on its memory Redis evicts nothing, whatever its policy; a
-    /// server that names no policy is taken to have none.
-    pub(crate) fn parse(info: &str) -> Self {
-        let policy = field(info, "maxmemory_policy").unwrap_or_default();
-        let takes_any = policy.starts_with("allkeys-") && field(info, "maxmemory") != Some("0");
-        if takes_any { Self::Takes } else { Self::Spares }
-    }
+/// Reads in an INFO reply whether Redis may evict any key when its memory is full: record and metadata, one by one and silently.
+/// No refusal rests on keys with a TTL. Without a limit on its memory Redis evicts nothing, whatever its policy; a server that names
+/// no policy is taken to have none.
+pub(crate) fn may_evict(info: &str) -> bool {
+    let policy = field(info, "maxmemory_policy").unwrap_or_default();
+    policy.starts_with("allkeys-") && field(info, "maxmemory") != Some("0")
 }
 
 /// How much memory Redis's data take, where there is a limit and nothing makes way for more.
@@ -92,7 +79,6 @@ pub(crate) struct Memory {
 }
 
 impl Memory {
-    /// Reads an INFO reply.
     pub(crate) fn parse(info: &str) -> Option<Self> {
         if field(info, "maxmemory_policy").is_some_and(|policy| policy != "noeviction") {
             return None;
@@ -103,7 +89,6 @@ impl Memory {
     }
 }
 
-/// Returns the value of one line of an INFO reply.
 pub(crate) fn field<'a>(info: &'a str, name: &str) -> Option<&'a str> {
     info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim)
 }
@@ -125,17 +110,15 @@ mod tests {
     #[test]
     fn only_a_limit_and_an_allkeys_policy_take_our_keys() {
         let eviction = |limit: &str, policy: &str| {
-            Eviction::parse(&format!("maxmemory:{limit}\r\nmaxmemory_policy:{policy}\r\n"))
+            may_evict(&format!("maxmemory:{limit}\r\nmaxmemory_policy:{policy}\r\n"))
         };
         for policy in ["allkeys-lru", "allkeys-lfu", "allkeys-random"] {
-            assert_eq!(eviction("1000", policy), Eviction::Takes);
-            assert_eq!(eviction("0", policy), Eviction::Spares);
+            assert!(eviction("1000", policy) && !eviction("0", policy));
         }
         for policy in ["noeviction", "volatile-lru", "volatile-ttl"] {
-            assert_eq!(eviction("1000", policy), Eviction::Spares);
+            assert!(!eviction("1000", policy));
         }
-        assert_eq!(Eviction::parse("maxmemory_policy:allkeys-lru\r\n"), Eviction::Takes);
-        assert_eq!(Eviction::parse(""), Eviction::Spares);
+        assert!(may_evict("maxmemory_policy:allkeys-lru\r\n") && !may_evict(""));
     }
 
     #[test]

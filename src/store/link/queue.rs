@@ -19,28 +19,27 @@ pub(crate) const BATCHES: usize = 16;
 /// The most checks in a batch. A full one leaves at once: more together would not be cheaper by the id, and Redis and
 /// this process would wait for each other.
 const BATCH: usize = 128;
-/// The most where there are shards: so many for each, as each has a header to be read, and no more than so many.
+/// The most for each shard, whose header has to be read, and for all of them.
 const A_SHARD: usize = 12;
 const MOST: usize = 2_048;
-/// With less under way, a batch that is not full leaves at once too.
+/// With fewer batches under way, one that is not full leaves at once, too.
 const FEW: usize = 2;
-/// Where a fence answers, a batch costs about the same whatever it holds. With none under way it leaves when half as many wait as
-/// the one before had, between these; or with the first check that comes so long after that one left. Tokio's timers, which are as
-/// coarse as a millisecond, end the wait of those after which none comes.
+/// Where a fence answers, a batch costs about the same whatever it holds. With none under way it leaves when half as many checks wait
+/// as the last batch had, but within this range; or with the first check that comes after the gap. Tokio's timers, which are as coarse
+/// as a millisecond, end the wait if no further check comes.
 const ENOUGH: RangeInclusive<usize> = 12..=32;
 const GAP: Duration = Duration::from_micros(500);
 
-/// The checks that no batch has taken yet, in the order in which they came: what each asks for, and what it is told.
+/// The checks that no batch has taken yet, in the order in which they came.
 pub(crate) struct Queue<I, Q> {
     checks: Sender<PendingCheck<I, Q>>,
-    /// The near end, held by the task that fills the next batch.
+    /// Locked by the task that fills the next batch.
     inbox: Mutex<Receiver<PendingCheck<I, Q>>>,
     leaving: Arc<Leaving>,
-    /// How long a batch that is not full waits, while others are under way, after the one before.
+    /// How long after the last batch one leaves that is not full, while others are under way.
     pause: Duration,
-    /// The most checks in a batch.
     batch: usize,
-    /// How many checks have to wait for the next batch to be looked at before its time, or after when one has to come.
+    /// How many checks have to come, or after which moment one has to, before the waiting batch looks again.
     wanted: Sync<Option<(usize, Instant)>>,
 }
 
@@ -54,22 +53,14 @@ struct Leaving {
 
 /// A check that waits in the queue, and then in a batch.
 pub(crate) struct PendingCheck<I, Q> {
-    /// The session that it was asked for by, and no other.
+    /// No other session may answer it.
     pub(crate) live: Arc<Session<I>>,
     pub(crate) asked: Q,
+    /// Where nobody receives this any more, it is not sent.
     pub(crate) answer: oneshot::Sender<Lookup>,
 }
 
-impl<I, Q> PendingCheck<I, Q> {
-    /// Returns one, and the receiver of its answer. One whose receiver is dropped is not sent any more.
-    pub(crate) fn new(live: Arc<Session<I>>, asked: Q) -> (Self, oneshot::Receiver<Lookup>) {
-        let (answer, received) = oneshot::channel();
-        (Self { live, asked, answer }, received)
-    }
-}
-
 impl<I, Q> Queue<I, Q> {
-    /// Returns a queue with room for `room` checks of so many shards, which have to be answered within a deadline.
     pub(crate) fn new(room: usize, deadline: Duration, shards: u32) -> Self {
         let (sender, checks) = mpsc::channel(room);
         Self {
@@ -86,7 +77,7 @@ impl<I, Q> Queue<I, Q> {
         }
     }
 
-    /// Lets a check leave by itself, if none waits and none is under way, and where fences answer, no batch has left for a while.
+    /// Lets a check leave by itself, if no other waits or is under way; where fences answer, if no batch has left lately either.
     pub(crate) fn alone(&self, by_fences: bool) -> Option<UnderWay> {
         let under_way = &self.leaving.under_way;
         let none = under_way.load(Ordering::SeqCst) == 0
@@ -97,7 +88,6 @@ impl<I, Q> Queue<I, Q> {
         none.then(|| UnderWay(Arc::clone(&self.leaving)))
     }
 
-    /// Puts a check into the queue, if there is room.
     pub(crate) fn enter(&self, check: PendingCheck<I, Q>) -> Result<(), Doubt> {
         self.checks.try_send(check).map_err(|_| Doubt::Overloaded)?;
         let waiting = self.checks.max_capacity() - self.checks.capacity();
@@ -109,8 +99,8 @@ impl<I, Q> Queue<I, Q> {
         Ok(())
     }
 
-    /// Waits until a batch may leave and there are checks that somebody waits for, and takes as many as it holds: more where fences
-    /// answer. It is under way until what is returned is dropped.
+    /// Waits until a batch may leave, and fills it with checks that somebody still waits for: with more where fences answer. It is
+    /// under way until the guard is dropped.
     pub(crate) async fn take(
         &self,
         checks: &mut Vec<PendingCheck<I, Q>>,
@@ -137,7 +127,7 @@ impl<I, Q> Queue<I, Q> {
                 false => (batch, left + self.pause),
             };
             *self.wanted.lock() = Some((enough - checks.len().min(enough), due));
-            // Whoever came before that is counted, and whoever comes later tells.
+            // A check that came before that is counted here; one that comes later notifies.
             if checks.len() + inbox.len() >= enough || Instant::now() >= due {
                 while checks.len() < batch
                     && let Ok(check) = inbox.try_recv()
@@ -151,7 +141,6 @@ impl<I, Q> Queue<I, Q> {
                 }
                 continue;
             }
-            // What came before this is kept for it.
             tokio::select! {
                 biased;
                 () = self.leaving.may_leave.notified() => {}
@@ -198,7 +187,8 @@ mod tests {
         live: &Arc<Session<()>>,
         asked: u8,
     ) -> oneshot::Receiver<Lookup> {
-        let (check, received) = PendingCheck::new(Arc::clone(live), asked);
+        let (answer, received) = oneshot::channel();
+        let check = PendingCheck { live: Arc::clone(live), asked, answer };
         assert!(queue.enter(check).is_ok(), "there is room");
         received
     }

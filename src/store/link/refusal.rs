@@ -3,7 +3,6 @@
 use crate::refusal::{Refusal, Retry, STARTS};
 use crate::verdict::Doubt;
 
-/// What follows from an error message of Redis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Consequences {
     /// What a refused check leaves in doubt. It is never an absence.
@@ -11,12 +10,11 @@ pub(crate) struct Consequences {
     pub(crate) retry: Retry,
 }
 
-/// Messages that say what is at the key: something else than a string; no filter of a module.
+/// Messages about what is at the key: something else than a string; no filter of a module.
 const OF_THE_KEY: [(&str, Doubt); 2] =
     [("WRONGTYPE", Doubt::Damaged), ("ERR not found", Doubt::Gone)];
 
 impl Consequences {
-    /// Reads an error message of Redis.
     pub(crate) fn read(words: &str) -> Self {
         // Before 7.0 a script's error hides the code of the command that failed, behind the line that called it.
         let hidden = words.strip_prefix("ERR Error running script");
@@ -38,7 +36,6 @@ impl Consequences {
         std::iter::once(0).chain(starts).find_map(|start| Self::known(&words[start..]))
     }
 
-    /// Reads an error message of a known refusal.
     pub(crate) fn known(words: &str) -> Option<Self> {
         let &(_, refusal, retry) = STARTS.iter().find(|(start, ..)| begins(words, start))?;
         Some(Self { doubt: Doubt::Refused(refusal), retry })
@@ -50,14 +47,9 @@ pub(crate) fn serves_no_slot(words: &str) -> bool {
     has_moved(words) || words.starts_with("CLUSTERDOWN")
 }
 
-/// Whether a node of a cluster says that another one does.
+/// Whether a node of a cluster says that another one serves the slot.
 pub(crate) fn has_moved(words: &str) -> bool {
     words.starts_with("MOVED")
-}
-
-/// Whether an error message says that the server does not know a script by its hash.
-pub(crate) fn is_unknown_script(words: &str) -> bool {
-    begins(words, "NOSCRIPT")
 }
 
 fn begins(words: &str, start: &str) -> bool {
@@ -128,7 +120,6 @@ mod tests {
         for (words, doubt, retry) in WORDS {
             let follows = Consequences { doubt, retry };
             assert_eq!(Consequences::read(words), follows, "{words}");
-            assert_eq!(is_unknown_script(words), words.starts_with("NOSCRIPT "), "{words}");
         }
     }
 }

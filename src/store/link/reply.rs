@@ -19,7 +19,6 @@ impl Reply {
         Self { step, value }
     }
 
-    /// Takes the next of some replies.
     pub(crate) fn next(
         step: &'static str,
         replies: &mut impl Iterator<Item = Value>,
@@ -32,7 +31,6 @@ impl Reply {
         odd_value(self.step, &self.value)
     }
 
-    /// Returns the elements of an array.
     pub(crate) fn array(self) -> Result<Vec<Self>, StoreError> {
         let step = self.step;
         match self.value {
@@ -43,7 +41,7 @@ impl Reply {
         }
     }
 
-    /// Returns names and values, which an array has one after the other.
+    /// Returns an array of names, each before its value.
     pub(crate) fn pairs(self) -> Result<Vec<[Self; 2]>, StoreError> {
         let step = self.step;
         let items = self.array()?;
@@ -62,7 +60,7 @@ impl Reply {
         Ok((word, items.collect()))
     }
 
-    /// Returns the time that a reply of seconds and one of microseconds tell, µs.
+    /// Returns the time that TIME tells in seconds and microseconds, µs.
     pub(crate) fn time(seconds: &Self, micros: &Self) -> Result<i64, StoreError> {
         Ok(seconds.int()?.saturating_mul(1_000_000).saturating_add(micros.int()?))
     }
@@ -91,13 +89,13 @@ impl Reply {
         matches!(self.value, Value::Nil)
     }
 
-    /// Returns the words of an error, as there may be within an array.
+    /// Returns the words of an error within an array.
     pub(crate) fn error(&self) -> Option<String> {
         let Value::ServerError(error) = &self.value else { return None };
         Some(format!("{} {}", error.code(), error.details().unwrap_or_default()))
     }
 
-    /// Returns whether it says yes.
+    /// Returns 0 or 1 as a boolean.
     pub(crate) fn flag(&self) -> Result<bool, StoreError> {
         match &self.value {
             Value::Int(0) => Ok(false),
@@ -106,12 +104,10 @@ impl Reply {
         }
     }
 
-    /// Returns an integer that cannot be negative.
     pub(crate) fn count(&self) -> Result<u64, StoreError> {
         u64::try_from(self.int()?).map_err(|_| self.odd())
     }
 
-    /// Returns the bytes of a string.
     pub(crate) fn bytes(self) -> Result<Vec<u8>, StoreError> {
         match self.value {
             Value::BulkString(bytes) => Ok(bytes),
@@ -121,7 +117,6 @@ impl Reply {
         }
     }
 
-    /// Returns the text of a string.
     pub(crate) fn text(self) -> Result<String, StoreError> {
         let step = self.step;
         String::from_utf8(self.bytes()?).map_err(|_| odd(step, "bytes that are not text"))
@@ -133,7 +128,7 @@ impl Reply {
     }
 }
 
-/// Says that Redis answered a step with something that makes no sense.
+/// Returns the error of a reply that makes no sense.
 pub(crate) fn odd(step: &str, answer: impl Display) -> StoreError {
     let doubt = Doubt::Refused(Refusal::ODD);
     StoreError::GivenUp { doubt, reason: format!("redis answered {step} with {answer}") }

@@ -4,13 +4,13 @@ use std::io;
 
 use ::redis::{Cmd, Value, parse_redis_value};
 
-/// Commands that leave in one go.
+/// Commands that are sent together.
 #[derive(Default)]
 pub(crate) struct Packed {
     pub(crate) bytes: Vec<u8>,
     /// How many replies are due.
     pub(crate) commands: usize,
-    /// How many bytes they may take beyond what is usual.
+    /// By how many bytes the replies may be longer than usual.
     more: usize,
 }
 
@@ -19,13 +19,12 @@ impl Packed {
         Self { bytes: Vec::with_capacity(bytes), ..Self::default() }
     }
 
-    /// Allows the replies `more` bytes beyond what is usual.
     pub(crate) fn for_long_replies(self, more: usize) -> Self {
         Self { more, ..self }
     }
 
-    /// Returns the most bytes that the replies may take: a process does not keep more, whatever comes. An INFO fits, an
-    /// error for each command, a number for each that is named, and a block of the filter.
+    /// Returns the most bytes that the replies may take, so that memory is bounded. An INFO fits; for each command an error, a
+    /// number for each word, or a block of the filter.
     pub(crate) fn room(&self) -> usize {
         LINE + self.commands * SHORT + self.bytes.len() + self.more
     }
@@ -45,7 +44,6 @@ impl Packed {
         self.bytes.extend_from_slice(b"\r\n");
     }
 
-    /// Adds a number as a word.
     pub(crate) fn number(&mut self, number: usize) {
         self.word(&[itoa::Buffer::new().format(number).as_bytes()]);
     }
@@ -78,20 +76,20 @@ impl FromIterator<Cmd> for Packed {
 pub(crate) const LINE: usize = 64 << 10;
 /// The bytes that each reply may take, however short its command.
 const SHORT: usize = 512;
-/// How deep arrays may lie in each other.
+/// How deep arrays may be nested.
 const DEPTH: u32 = 8;
 
-/// How far an array was looked at of which not all has come: it is read when it is whole, and not each time bytes come in.
+/// How far an unfinished array was scanned: it is read once it is whole. To read it anew with each piece would take quadratic time.
 #[derive(Default)]
 pub(super) struct Unfinished {
-    /// What lies before this has been looked at.
+    /// How many bytes were scanned.
     at: usize,
-    /// How many values it lacks, itself counted.
+    /// How many values are missing, itself counted.
     open: usize,
 }
 
 impl Unfinished {
-    /// Takes note of the value that these bytes begin, if it is an array, and no note was taken before.
+    /// Begins to scan the value that these bytes begin with, if it is an array and was not begun before.
     pub(super) fn begins(&mut self, input: &[u8]) {
         if self.open == 0 {
             *self = Self { at: 0, open: usize::from(input.first() == Some(&b'*')) };
@@ -118,7 +116,6 @@ impl Unfinished {
     }
 }
 
-/// A value's first line, and what comes behind it.
 struct Line<'a> {
     kind: u8,
     text: &'a str,
@@ -145,7 +142,7 @@ fn count(text: &str) -> io::Result<usize> {
     usize::try_from(number(text)?).map_err(|_| not_resp())
 }
 
-/// Takes the first value off some bytes; nothing if not all of it has come.
+/// Takes the first value off some bytes, if all of it has come.
 pub(super) fn read(input: &mut &[u8]) -> io::Result<Option<Value>> {
     read_within(input, DEPTH)
 }

@@ -5,7 +5,6 @@ use std::sync::OnceLock;
 
 use ::redis::{Cmd, cmd};
 
-use super::refusal::is_unknown_script;
 use super::reply::Reply;
 use crate::error::StoreError;
 use crate::filter::Header;
@@ -15,7 +14,7 @@ use crate::id::Digest;
 /// Has Redis 7 and later run a script also while the memory is full.
 const DESPITE_OOM: &str = "#!lua flags=allow-oom\n";
 
-/// One Lua script. It is sent by its hash, and whole only where the server does not know it.
+/// A Lua script. It is sent by its hash, and whole only where the server does not know it.
 pub(crate) struct Script {
     name: &'static str,
     code: &'static str,
@@ -38,12 +37,12 @@ impl Script {
         Self { name, code, despite_oom, hashes: [OnceLock::new(), OnceLock::new()] }
     }
 
-    /// Returns the script's file name, which errors quote.
+    /// Returns the file's name.
     pub(crate) const fn name(&self) -> &'static str {
         self.name
     }
 
-    /// Runs the script on a Redis of this major version, by what sends a command.
+    /// Runs the script on a Redis of this major version.
     pub(crate) async fn run<F>(
         &self,
         major: u32,
@@ -61,7 +60,7 @@ impl Script {
             .get_or_init(|| ::redis::Script::new(&code()).get_hash().to_owned());
         let by_hash = cmd("EVALSHA").arg(hash).arg(keys.len()).arg(keys).arg(args).clone();
         match send(by_hash).await {
-            Err(StoreError::Refused { reason, .. }) if is_unknown_script(&reason) => {
+            Err(StoreError::Refused { reason, .. }) if reason.starts_with("NOSCRIPT") => {
                 send(cmd("EVAL").arg(code()).arg(keys.len()).arg(keys).arg(args).clone()).await
             }
             other => other,

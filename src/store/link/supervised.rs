@@ -5,9 +5,9 @@
 //! once a second, because a proxy can put another server behind an open connection. At the first doubt it gives the
 //! session up.
 
-mod renewal;
-
+use std::convert::Infallible;
 use std::fmt;
+use std::future::pending;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -17,17 +17,16 @@ use arc_swap::ArcSwapOption;
 use futures_util::future::try_join_all;
 use tokio::sync::futures::Notified;
 use tokio::sync::{Notify, Semaphore, SemaphorePermit};
-use tokio::time::{Instant, sleep, timeout};
-use tokio::{join, select};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use super::breaker::{CircuitBreaker, ROOM};
 use super::connector::Connector;
-use super::handshake::{End, Handshake};
-use super::process::{Eviction, RedisProcess};
+use super::credentials::renewal;
+use super::handshake::Handshake;
 use super::refusal::Consequences;
 use super::resp::Packed;
 use super::session::{Purpose, Session, Transports};
-use super::transport::{Clock, Transport, exchange, inspect, meaning};
+use super::transport::{Look, exchange, inspect, meaning};
 use crate::error::StoreError;
 use crate::random;
 use crate::refusal::Retry;
@@ -35,12 +34,12 @@ use crate::verdict::Doubt;
 
 /// How often a connection is polled.
 const POLL: Duration = Duration::from_secs(1);
-/// How often while a breaker is open.
+/// How often one is polled while a breaker is open.
 const OPEN_POLL: Duration = Duration::from_millis(100);
 /// The first and the longest wait between two attempts to connect.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(50), Duration::from_millis(500));
 
-/// Changes that are found within this are told of once.
+/// Sessions that are left within this time get one line in the log.
 const TOGETHER: Duration = Duration::from_secs(3);
 
 /// One supervised session after the other.
@@ -51,12 +50,10 @@ pub(crate) struct Link<I> {
     /// Notified of every attempt to connect that has ended.
     connected: Notify,
     trouble: ArcSwapOption<LinkTrouble>,
-    /// Whether there is no session, and the last attempt to make one has failed.
+    /// Whether the last attempt to make a session has failed.
     unreachable: AtomicBool,
-    /// There is something to look at before the next poll.
+    /// Notified to poll at once.
     look: Arc<Notify>,
-    /// Why the last session was taken out of use by a call.
-    withdrawn: ArcSwapOption<End>,
     /// By purpose.
     lanes: [Lane; Purpose::ALL.len()],
 }
@@ -66,7 +63,7 @@ struct Lane {
     purpose: Purpose,
     breaker: CircuitBreaker,
     room: Semaphore,
-    /// What Redis is told of a connection: whose it is, and what for.
+    /// The connection's name in `CLIENT LIST`.
     name: String,
 }
 
@@ -96,14 +93,15 @@ impl From<LinkTrouble> for StoreError {
 impl Lane {
     fn new(purpose: Purpose, filter: &str, look: &Arc<Notify>) -> Self {
         let breaker = CircuitBreaker::new(Arc::clone(look));
-        let name = format!("bloom-guard:{filter}:{}", purpose.as_str());
+        let name = format!("bloom-guard:{filter}:{}", Purpose::NAMES[purpose as usize]);
         Self { purpose, breaker, room: Semaphore::new(ROOM), name }
     }
 
-    /// Waits for room for a call, and until the breaker is closed. Returns nothing where that is not waited for.
+    /// Waits for room for a call, and for the breaker to close. Returns nothing if a check would have to wait for that.
     async fn enter(&self) -> Option<SemaphorePermit<'_>> {
         loop {
-            if self.purpose.waits_for_breaker() {
+            // A check has another answer at hand.
+            if self.purpose != Purpose::Checks {
                 self.breaker.closes().await;
             } else if self.breaker.is_open() {
                 return None;
@@ -116,8 +114,8 @@ impl Lane {
         }
     }
 
-    /// Returns what shows in `CLIENT LIST` whose connection it is. A user who may not say so is no worse off. It
-    /// is sent after the first reply: a server that hangs up says why in reply to the first command.
+    /// Returns the command that names the connection. Some users may not send it, which changes nothing. It is sent after the first
+    /// reply: a server that hangs up says why in reply to the first command.
     fn introduction(&self) -> Packed {
         let mut packed = Packed::default();
         packed.begin(3);
@@ -142,29 +140,25 @@ impl<I: Send + Sync> Link<I> {
             connected: Notify::new(),
             trouble: ArcSwapOption::empty(),
             unreachable: AtomicBool::new(false),
-            withdrawn: ArcSwapOption::empty(),
             lanes: Purpose::ALL.map(|purpose| Lane::new(purpose, filter, &look)),
             look,
         }
     }
 
-    /// Returns the session, if there is one.
     pub(crate) fn current(&self) -> Option<Arc<Session<I>>> {
         self.current.load_full()
     }
 
-    /// Whether this is the session in use.
     pub(crate) fn uses(&self, session: &Arc<Session<I>>) -> bool {
         self.current.load().as_ref().is_some_and(|current| Arc::ptr_eq(current, session))
     }
 
-    /// Returns what ends with the next attempt to connect, from this call on.
+    /// Waits for the end of the next attempt to connect, counted from this call on.
     pub(crate) fn next_connection(&self) -> Notified<'_> {
         self.connected.notified()
     }
 
-    /// Waits for a session, up to a deadline; where Redis is known to be out of reach, for some purposes only. Fails with what the
-    /// last attempt met.
+    /// Waits for a session, up to a deadline. Fails with the error of the last attempt.
     pub(crate) async fn connected(
         &self,
         purpose: Purpose,
@@ -177,7 +171,8 @@ impl<I: Send + Sync> Link<I> {
                 if let Some(session) = self.current() {
                     return Some(session);
                 }
-                if self.unreachable.load(Ordering::SeqCst) && !purpose.waits_for_the_unreachable() {
+                // An insert's caller may hold a database connection that readers need.
+                if self.unreachable.load(Ordering::SeqCst) && purpose != Purpose::Rebuilds {
                     return None;
                 }
                 next.await;
@@ -190,12 +185,11 @@ impl<I: Send + Sync> Link<I> {
             .ok_or_else(|| self.trouble().unwrap_or_else(LinkTrouble::not_yet).into())
     }
 
-    /// What is wrong with the link.
     pub(crate) fn trouble(&self) -> Option<LinkTrouble> {
         self.trouble.load().as_deref().cloned()
     }
 
-    /// Sends commands in one go and returns their replies. Without an answer, each of the callers counts as given up.
+    /// Sends commands together and returns their replies. Without an answer, each of the callers counts as given up.
     pub(crate) async fn ask(
         &self,
         callers: usize,
@@ -224,32 +218,31 @@ impl<I: Send + Sync> Link<I> {
                 Retry::Never | Retry::Soon => {}
                 Retry::Elsewhere if self.handshake.serves_several() => self.look_now(),
                 Retry::Elsewhere | Retry::Anew => {
-                    self.withdraw_because(session, End::Lost(reason(error)));
+                    self.withdraw_because(session, StoreError::disconnected(reason(error)));
                 }
             }
         })
     }
 
-    /// Has it looked now whether what the session has learnt still holds.
+    /// Polls at once.
     pub(crate) fn look_now(&self) {
         self.look.notify_one();
     }
 
-    /// Takes a session out of use that leads elsewhere by now, and has a new one made.
+    /// Takes a session out of use whose Redis or metadata are others, and has a new one made.
     pub(crate) fn withdraw(&self, session: &Arc<Session<I>>) {
         let reason = "redis, the filter's metadata or the clocks are not those the connection met";
-        self.withdraw_because(session, End::Left(reason.to_owned()));
+        self.withdraw_because(session, StoreError::left(reason));
     }
 
-    fn withdraw_because(&self, session: &Arc<Session<I>>, end: End) {
+    fn withdraw_because(&self, session: &Arc<Session<I>>, end: StoreError) {
         let before = self.current.compare_and_swap(session, None::<Arc<Session<I>>>);
         if before.as_ref().is_some_and(|before| Arc::ptr_eq(before, session)) {
-            self.withdrawn.store(Some(Arc::new(end)));
+            session.withdrawn.set(end).ok();
             self.look_now();
         }
     }
 
-    /// Keeps the link connected for as long as it is polled.
     pub(crate) async fn supervise(self: Arc<Self>) {
         let mut wait = BACKOFF.0;
         let mut log = OutageLog::default();
@@ -260,24 +253,22 @@ impl<I: Send + Sync> Link<I> {
                 Ok(session) => {
                     self.publish(&session);
                     log.made(&self.connector);
-                    let end = select! {
+                    let end = tokio::select! {
                         biased;
                         end = self.poll(&session) => end,
                         never = self.keep_credentials(&session) => match never {},
                     };
                     self.current.store(None);
-                    let is_lost = matches!(end, End::Lost(_));
-                    let (End::Lost(reason) | End::Left(reason)) = end;
-                    let reason = self.named(reason);
-                    if is_lost {
+                    let reason = self.named(reason(&end));
+                    if let StoreError::NoAnswer { .. } = end {
                         log.lost(&self.connector, &reason);
                     } else {
                         log.left(&self.connector, &reason);
                     }
                     let trouble = LinkTrouble { doubt: Doubt::Disconnected, reason };
                     self.trouble.store(Some(Arc::new(trouble)));
-                    // A shorter use is followed by a wait, in case two servers answer by turns.
-                    if session.age() >= POLL {
+                    // After a shorter use there is a wait: two servers may answer by turns.
+                    if session.since.elapsed() >= POLL {
                         wait = BACKOFF.0;
                         continue;
                     }
@@ -310,7 +301,6 @@ impl<I: Send + Sync> Link<I> {
         self.lanes.iter().for_each(|lane| lane.breaker.note_answered());
     }
 
-    /// Names the server in a reason, where it is one of several.
     fn named(&self, reason: String) -> String {
         match self.connector.server() {
             Some(server) if !reason.contains(&server) => format!("{server}: {reason}"),
@@ -318,43 +308,71 @@ impl<I: Send + Sync> Link<I> {
         }
     }
 
-    /// Connects: INFO first, then the handshake.
     async fn connect(&self) -> Result<Arc<Session<I>>, StoreError> {
-        let (transports, process, clock, eviction) = self.open().await?;
+        let (transports, look) = self.open().await?;
         let first = &*transports[0];
-        let identity = self.handshake.join(first, &process).await?;
+        let identity = self.handshake.join(first, &look.process).await?;
         if let Some(reason) = first.replaced().await {
             return Err(StoreError::disconnected(reason));
         }
-        Ok(Arc::new(Session::new(transports, process, identity, clock, eviction)))
+        Ok(Arc::new(Session::new(transports, look, identity)))
     }
 
     /// Opens a connection for each purpose, all to one process.
-    async fn open(&self) -> Result<(Transports, RedisProcess, Clock, Eviction), StoreError> {
-        let opened = try_join_all(self.lanes.iter().map(|lane| self.open_one(lane))).await?;
-        let (transports, looks): (Vec<_>, Vec<_>) = opened.into_iter().unzip();
-        let (process, clock, eviction) = one_process(looks)?;
-        Ok((transports.into(), process, clock, eviction))
+    async fn open(&self) -> Result<(Transports, Look), StoreError> {
+        let opened = self.lanes.iter().map(async |lane| {
+            let transport = self.connector.connect().await.map_err(|error| meaning(&error))?;
+            let look = inspect(&*transport, lane.purpose == Purpose::Checks).await?;
+            transport.tell(lane.introduction());
+            Ok::<_, StoreError>((transport, look))
+        });
+        let (transports, looks): (Vec<_>, Vec<_>) = try_join_all(opened).await?.into_iter().unzip();
+        Ok((transports.into(), one_process(looks)?))
     }
 
-    async fn open_one(&self, lane: &Lane) -> Result<(Arc<dyn Transport>, Look), StoreError> {
-        let transport = self.connector.connect().await.map_err(|error| meaning(&error))?;
-        let look = inspect(&*transport, lane.purpose == Purpose::Checks).await?;
-        transport.tell(lane.introduction());
-        Ok((transport, look))
+    /// Replaces a session's connections before their credentials end. Without new ones it keeps them, for as long as Redis does.
+    async fn keep_credentials(&self, session: &Arc<Session<I>>) -> Infallible {
+        while let Some(end) = session.credentials_end() {
+            sleep_until(renewal(end)).await;
+            while let Err(error) = self.renew(session).await {
+                let trouble = LinkTrouble::of(&error);
+                if self.trouble.load().is_none() {
+                    tracing::warn!(
+                        redis = ?self.connector,
+                        reason = trouble.reason,
+                        "the credentials of the connections in use end, and there are no new ones yet"
+                    );
+                }
+                self.trouble.store(Some(Arc::new(trouble)));
+                sleep(BACKOFF.1).await;
+            }
+            self.trouble.store(None);
+        }
+        pending().await
     }
 
-    /// Returns, with the reason, when the session is not to be trusted any more.
-    async fn poll(&self, session: &Arc<Session<I>>) -> End {
+    async fn renew(&self, session: &Arc<Session<I>>) -> Result<(), StoreError> {
+        let (transports, look) = self.open().await?;
+        if look.process != session.process {
+            self.withdraw(session);
+            return Ok(());
+        }
+        if let Some(reason) = transports[0].replaced().await {
+            return Err(StoreError::disconnected(reason));
+        }
+        session.go_by(transports);
+        Ok(())
+    }
+
+    /// Polls a session until it cannot be trusted any more; returns why.
+    async fn poll(&self, session: &Arc<Session<I>>) -> StoreError {
         loop {
             let is_open = self.lanes.iter().any(|lane| lane.breaker.is_open());
             tokio::select! {
                 biased;
                 () = self.look.notified() => {
-                    // It may have been the one before, given up for another reason at the same time.
-                    if !self.uses(session) {
-                        let end = self.withdrawn.swap(None);
-                        return end.as_deref().cloned().unwrap_or_else(|| End::Left(String::new()));
+                    if let Some(end) = session.withdrawn.get() {
+                        return end.clone();
                     }
                 }
                 () = sleep(if is_open { OPEN_POLL } else { POLL }) => {}
@@ -363,45 +381,37 @@ impl<I: Send + Sync> Link<I> {
                 let transport = session.transport(lane.purpose);
                 inspect(&*transport, lane.purpose == Purpose::Checks).await
             });
-            match try_join_all(looks).await.and_then(one_process) {
-                Ok((process, ..)) if process != session.process => {
-                    let reason = "another redis process answers on the same connection";
-                    return End::Left(reason.to_owned());
-                }
-                // No filter by itself would find that out on each connection.
-                Ok((_, clock, _)) if self.handshake.serves_several() && !session.has(clock) => {
-                    return End::Left("redis's clock and this machine's have parted".to_owned());
-                }
-                Ok((_, clock, eviction)) => {
-                    session.note_eviction(eviction);
-                    self.note_answered();
-                    if let Err(end) = self.recheck(session).await {
-                        return end;
-                    }
-                    session.note_clock(clock);
-                }
-                Err(error) => return End::Lost(reason(&error)),
+            let Look { process, clock, may_evict } =
+                match try_join_all(looks).await.and_then(one_process) {
+                    Ok(look) => look,
+                    Err(error) => return StoreError::disconnected(reason(&error)),
+                };
+            if process != session.process {
+                let reason = "another redis process answers on the same connection";
+                return StoreError::left(reason);
             }
+            // With several filters, none looks at the clock in each poll.
+            if self.handshake.serves_several() && !session.clock_agrees(clock) {
+                return StoreError::left("redis's clock and this machine's have parted");
+            }
+            session.note_eviction(may_evict);
+            self.note_answered();
+            let transport = session.transport(Purpose::Checks);
+            let recheck = self.handshake.recheck(&*transport, &process, &session.identity);
+            let (replaced, rechecked) = tokio::join!(transport.replaced(), recheck);
+            if let Err(end) = replaced.map_or(rechecked, |reason| Err(StoreError::left(reason))) {
+                return end;
+            }
+            session.note_clock(clock);
         }
-    }
-
-    /// Whether what the session has learnt still holds.
-    async fn recheck(&self, session: &Session<I>) -> Result<(), End> {
-        let transport = session.transport(Purpose::Checks);
-        let recheck = self.handshake.recheck(&*transport, &session.process, &session.identity);
-        let (replaced, rechecked) = join!(transport.replaced(), recheck);
-        replaced.map_or(rechecked, |reason| Err(End::Left(reason)))
     }
 }
 
-/// What a connection was told by INFO and TIME.
-type Look = (RedisProcess, Clock, Eviction);
-
-/// Returns what the first connection was told, if one process has answered on all.
+/// Returns the first connection's look, if one process has answered on all.
 fn one_process(looks: Vec<Look>) -> Result<Look, StoreError> {
     let mut looks = looks.into_iter();
     let first = looks.next().ok_or_else(LinkTrouble::not_yet)?;
-    if looks.all(|(process, ..)| process == first.0) {
+    if looks.all(|look| look.process == first.process) {
         Ok(first)
     } else {
         Err(StoreError::disconnected("different redis processes answer at the same address"))
@@ -411,14 +421,11 @@ fn one_process(looks: Vec<Look>) -> Result<Look, StoreError> {
 /// Says in the log that Redis is lost, that it is back, or that it has changed: one line each.
 #[derive(Default)]
 struct OutageLog {
-    /// Since when there has been no session.
     lost: Option<Instant>,
-    /// When one was left last.
     left: Option<Instant>,
 }
 
 impl OutageLog {
-    /// Notes that a session was lost, or could not be made.
     fn lost(&mut self, redis: &dyn fmt::Debug, reason: &str) {
         if self.lost.is_some() {
             return;
@@ -433,8 +440,7 @@ impl OutageLog {
         );
     }
 
-    /// Notes that a session is left for a new one, because what Redis holds is not what it held. That is no outage,
-    /// unless the new one cannot be made.
+    /// Notes that a session is given up although Redis answers. That is no outage, unless a new one cannot be made.
     fn left(&mut self, redis: &dyn fmt::Debug, reason: &str) {
         let before = self.left.replace(Instant::now());
         if before.is_none_or(|before| before.elapsed() > TOGETHER) {
@@ -447,7 +453,6 @@ impl OutageLog {
         }
     }
 
-    /// Notes that a session is there.
     fn made(&mut self, redis: &dyn fmt::Debug) {
         if let Some(since) = self.lost.take() {
             tracing::info!(?redis, lost_for = ?since.elapsed(), "connected to redis again");
@@ -455,13 +460,9 @@ impl OutageLog {
     }
 }
 
-/// Says why there is no session.
 fn reason(error: &StoreError) -> String {
     match error {
         StoreError::NoAnswer { doubt, reason } if *doubt != Doubt::Timeout => reason.clone(),
-        StoreError::GivenUp { doubt: Doubt::OtherKey, .. } => {
-            format!("{error}: give all processes the same")
-        }
         other => other.to_string(),
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use ::redis::{RedisError, RedisResult, Value, cmd};
 use tokio::time::{Instant, timeout};
 
-use super::process::{Eviction, RedisProcess};
+use super::process::{RedisProcess, may_evict};
 use super::resp::Packed;
 use crate::error::StoreError;
 use crate::refusal::Refusal;
@@ -18,11 +18,11 @@ use crate::verdict::Doubt;
 
 /// A bare connection. It ends when it is dropped and never reconnects.
 pub(crate) trait Transport: Send + Sync {
-    /// Sends commands in one go and returns a reply to each, or the first refusal among these. Commands of a future that is
-    /// dropped may be executed all the same.
+    /// Sends commands together and returns a reply to each, or the first refusal. If the future is dropped, they may be executed all
+    /// the same.
     fn send(&self, packed: Packed) -> BoxFuture<'_, RedisResult<Vec<Value>>>;
 
-    /// Sends commands whose replies nobody waits for, if there is room. A refusal changes nothing.
+    /// Sends commands without waiting for replies, if there is room.
     fn tell(&self, _packed: Packed) {}
 
     /// Returns the address of its near end, where it has one.
@@ -40,7 +40,7 @@ pub(crate) trait Transport: Send + Sync {
         false
     }
 
-    /// Says so, if whoever named the server at the other end names another one now.
+    /// Asks again for the server's address, if Sentinels or nodes of a cluster gave it. Returns the reason if it is another one now.
     fn replaced(&self) -> BoxFuture<'_, Option<String>> {
         Box::pin(ready(None))
     }
@@ -49,9 +49,9 @@ pub(crate) trait Transport: Send + Sync {
 /// How long each exchange of a handshake, and each poll, may take.
 pub(crate) const HANDSHAKE: Duration = Duration::from_millis(500);
 
-/// By how much Redis's clock and this machine's may part between two readings. The record of recent inserts is judged by Redis's.
+/// By how much Redis's clock and this machine's may part between two readings.
 pub(crate) const CLOCKS_PART: Duration = Duration::from_secs(2);
-/// And by this part of the time between them. The quartz of a machine drifts by less than a tenth of that.
+/// And by this part of the time between them: a machine's clock drifts by less than a tenth of it.
 const DRIFTS: u32 = 1_000;
 
 /// Redis's clock, read at a local instant.
@@ -62,7 +62,6 @@ pub(crate) struct Clock {
 }
 
 impl Clock {
-    /// Returns a clock that shows a time now, µs since the Unix epoch.
     pub(crate) fn now(us: i64) -> Self {
         Self { read: Instant::now(), us }
     }
@@ -73,7 +72,6 @@ impl Clock {
         u128::from(self.at(later.read).abs_diff(later.us)) <= may_part.as_micros()
     }
 
-    /// Returns how long ago it was read.
     pub(crate) fn age(&self) -> Duration {
         self.read.elapsed()
     }
@@ -88,7 +86,6 @@ impl Clock {
     }
 }
 
-/// Returns what an error of a connection means.
 pub(crate) fn meaning(error: &RedisError) -> StoreError {
     let reason = words(error);
     if error.is_connection_dropped() || error.is_io_error() {
@@ -108,7 +105,6 @@ pub(super) fn words(error: &RedisError) -> String {
     }
 }
 
-/// Sends commands and returns a reply to each.
 pub(crate) async fn exchange(
     transport: &dyn Transport,
     packed: Packed,
@@ -118,7 +114,6 @@ pub(crate) async fn exchange(
     replies.map_err(|_| StoreError::late(deadline))?.map_err(|error| meaning(&error))
 }
 
-/// Sends one command and returns its reply.
 pub(crate) async fn ask(
     transport: &dyn Transport,
     step: &'static str,
@@ -129,11 +124,16 @@ pub(crate) async fn ask(
     Ok(Reply::new(step, reply.unwrap_or(Value::Nil)))
 }
 
+/// What INFO and TIME say of a server.
+pub(crate) struct Look {
+    pub(crate) process: RedisProcess,
+    pub(crate) clock: Clock,
+    /// Whether it may evict any key; false where that was not asked for.
+    pub(crate) may_evict: bool,
+}
+
 /// Asks which Redis process answers, what time it has and, if that is wanted, what it evicts.
-pub(crate) async fn inspect(
-    transport: &dyn Transport,
-    evicts: bool,
-) -> Result<(RedisProcess, Clock, Eviction), StoreError> {
+pub(super) async fn inspect(transport: &dyn Transport, evicts: bool) -> Result<Look, StoreError> {
     let sections = &["server", "replication", "memory"][..if evicts { 3 } else { 2 }];
     let infos = sections.iter().map(|section| cmd("INFO").arg(section).clone());
     let commands = infos.chain([cmd("TIME")]).collect();
@@ -148,10 +148,10 @@ pub(crate) async fn inspect(
     let process = RedisProcess::parse(&info, transport.is_to_a_cluster())?;
     let [seconds, micros] = time.fields()?;
     let us = Reply::time(&seconds, &micros)?;
-    Ok((process, Clock { read, us }, Eviction::parse(&info)))
+    Ok(Look { process, clock: Clock { read, us }, may_evict: may_evict(&info) })
 }
 
-/// Returns what a server is that knows one of those commands not, or why it refused: a Sentinel has no TIME.
+/// Returns a better error where a server that is no Redis with keys refused: a Sentinel has no TIME.
 async fn named(transport: &dyn Transport, refused: StoreError) -> StoreError {
     if let StoreError::Refused { doubt: Doubt::Refused(Refusal::UNSUPPORTED), .. } = refused
         && let Ok(info) = ask(transport, "INFO", cmd("INFO").arg("server").clone(), HANDSHAKE).await

@@ -43,10 +43,10 @@ pub(crate) struct Cluster {
     pub(crate) dial: Dial,
 }
 
-/// Returns what connects to a node, as to another server.
+/// Returns a connector to a node, with all but the address as in the URL.
 pub(crate) type Dial = fn(&Server, &ConnectionInfo, &Access) -> Arc<dyn Connector>;
 
-/// Which node serves the slot of each of some keys, as a node says.
+/// Which node serves the slot of each key, as a node says.
 type Map = Vec<Option<Server>>;
 
 /// Connects to the node that serves the slot of a key.
@@ -64,14 +64,12 @@ pub(crate) struct Slots {
 }
 
 impl Cluster {
-    /// Returns the same cluster with this access. Fails if that does not go with what the URL says.
     pub(super) fn with(&self, access: &Access) -> Result<Self, SettingError> {
         access.judge(&self.redis)?;
         Ok(Self { access: access.clone(), ..self.clone() })
     }
 
-    /// Returns the nodes that the URL names, in any order, each with what connects to it. If that is one name, there may be a node
-    /// at each of its addresses.
+    /// Returns the nodes that the URL names, at random, with their connectors. If it has one name, each of its addresses may be a node.
     async fn nodes(&self) -> Vec<(Server, Arc<dyn Connector>)> {
         if let [name] = &self.named[..] {
             let nodes = self.dial(name).apart().await.unwrap_or_default();
@@ -105,17 +103,14 @@ impl Names for ToSlot {
 }
 
 impl Slots {
-    /// Asks some nodes at once, and returns those that serve the keys' slots, as most of them say; nothing where none does. Where
-    /// most do not agree, chance says which of them decides: a node that is alone in its part of the network goes on to name
-    /// itself, however quick it is, and a map that nobody corrects goes on to be wrong. Fails with what they have said, if none of
-    /// them knows a node for any key.
+    /// Asks some nodes at once which nodes serve the keys' slots. Most decide: a node that is cut off from the others goes on to name
+    /// itself, and may be the quickest. Without a majority chance does. Fails if none of them knows a node for any key.
     pub(crate) async fn primaries(&self) -> io::Result<Map> {
         // Beforehand: nodes are given less time.
         self.cluster.access.credentials().await?;
         self.ask_some(self.cluster.nodes().await).await
     }
 
-    /// Asks the first of these nodes, until most of those that are asked agree.
     async fn ask_some(&self, nodes: Vec<(Server, Arc<dyn Connector>)>) -> io::Result<Map> {
         let mut asked = JoinSet::new();
         for (number, (node, door)) in nodes.into_iter().take(ASKED).enumerate() {
@@ -126,7 +121,7 @@ impl Slots {
                 (number, map.map_err(|error| format!("{node}: {error}")))
             });
         }
-        // In the order in which they were asked: the first of two that are at odds is not the quicker one.
+        // In the order of asking: if two are at odds, the quicker one does not decide.
         let mut maps = vec![None; asked.len()];
         let mut said = Vec::new();
         while let Some(answer) = asked.join_next().await {
@@ -142,7 +137,6 @@ impl Slots {
         named_by(&maps, 1).ok_or_else(|| nowhere(&format!("{NOBODY}: {}", said.join("; "))))
     }
 
-    /// Asks a node for its map.
     async fn ask(&self, node: &Server, door: &dyn Connector) -> Result<Map, StoreError> {
         let transport = door.connect().await.map_err(|error| meaning(&error))?;
         let keys = self.keys.iter();
@@ -161,8 +155,7 @@ fn nowhere(reason: &str) -> io::Error {
     io::Error::new(io::ErrorKind::NotConnected, reason)
 }
 
-/// Returns for each key the node that most maps name, and the first of them where as many name another; nothing where fewer name
-/// one than this. Without any map there is no answer.
+/// Returns for each key the node that most maps name, and `least` at least; the first of several. None without any map.
 fn named_by(maps: &[Option<Map>], least: usize) -> Option<Map> {
     let keys = maps.iter().flatten().map(Vec::len).next()?;
     let named = |key: usize| {
@@ -174,7 +167,7 @@ fn named_by(maps: &[Option<Map>], least: usize) -> Option<Map> {
     Some((0..keys).map(named).collect())
 }
 
-/// Reads a map. Who serves a range of slots stands first in it, before the replicas. Fails if no node serves any of the slots.
+/// Reads a map. In each range the primary stands before the replicas. Fails if no node serves any of the slots.
 fn read_map(slots: &[i64], ranges: Reply, asked: &Server) -> Result<Map, StoreError> {
     let mut map = vec![None; slots.len()];
     for range in ranges.array()? {
@@ -201,7 +194,7 @@ fn read_map(slots: &[i64], ranges: Reply, asked: &Server) -> Result<Map, StoreEr
     Ok(map)
 }
 
-/// Reads where a node is; nothing where that is not said.
+/// Reads a node's address, if there is one.
 fn read_node(node: Reply, asked: &Server) -> Result<Option<Server>, StoreError> {
     let mut fields = node.array()?.into_iter();
     let (Some(host), Some(port)) = (fields.next(), fields.next()) else {
@@ -211,7 +204,7 @@ fn read_node(node: Reply, asked: &Server) -> Result<Option<Server>, StoreError> 
     let port = u16::try_from(port).map_err(|_| odd(SLOTS, format!("the port {port}")))?;
     let mut host = host.optional_bytes()?.unwrap_or_default();
     if host == b"?" {
-        // It has no name of the kind that is preferred. Behind its id stands what else it has.
+        // It has no name of the preferred kind. Others stand behind its id.
         let Some(other) = other_host(fields.nth(1)) else { return Ok(None) };
         host = other;
     }
@@ -223,7 +216,7 @@ fn read_node(node: Reply, asked: &Server) -> Result<Option<Server>, StoreError> 
     Ok(Some(Server { host, port }))
 }
 
-/// Reads an address, or else a name, from pairs of what more is said of a node.
+/// Reads an address, or else a name, from the pairs behind a node's id.
 fn other_host(pairs: Option<Reply>) -> Option<Vec<u8>> {
     let mut hosts = [None, None];
     for [what, is] in pairs?.pairs().ok()? {

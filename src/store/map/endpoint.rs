@@ -12,10 +12,9 @@ use crate::error::SettingError;
 use crate::store::link::access::Access;
 use crate::store::link::connector::{Address, Connector};
 
-/// Where Redis is.
 #[derive(Clone)]
 pub(crate) enum Endpoint {
-    /// At an address, unless a test says otherwise.
+    /// At an address; none in tests.
     Primary(Arc<dyn Connector>, Option<ConnectionInfo>),
     /// Where Sentinels say.
     Sentinels(NamedPrimary, Access),
@@ -27,7 +26,7 @@ impl Endpoint {
         Self::Primary(Arc::new(Address::new(info.clone(), access)), Some(info))
     }
 
-    /// Returns the same place with this access. Fails if that does not go with what the URL says.
+    /// Returns the same endpoint with this access. Fails if the URL cannot have that beside it.
     pub(crate) fn with(&self, access: &Access) -> Result<Self, SettingError> {
         Ok(match self {
             Self::Primary(_, Some(info)) => {
@@ -43,7 +42,7 @@ impl Endpoint {
         })
     }
 
-    /// Returns what connects to the server that has a key. Which key that is may change.
+    /// Returns a connector to the server that has a key. Which key that is may change.
     pub(crate) fn connector(
         &self,
         key: impl Fn() -> Option<Arc<str>> + Send + Sync + 'static,
@@ -60,7 +59,6 @@ impl Endpoint {
         }
     }
 
-    /// Returns what tells on which nodes keys are, where there are several.
     pub(crate) fn slots(&self, keys: Arc<[Arc<str>]>) -> Option<Slots> {
         let Self::Cluster(cluster) = self else { return None };
         Some(Slots { cluster: Arc::clone(cluster), keys })

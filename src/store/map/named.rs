@@ -1,4 +1,4 @@
-//! A server that somebody has named, and who was named last. The links of a guard ask at the same moments, and one answer is good for all of them.
+//! A server whose address Sentinels or nodes of a cluster give. The links of a guard ask at the same moments, and share an answer.
 
 use std::fmt;
 use std::io;
@@ -18,12 +18,11 @@ use crate::store::link::connector::{Address, Connector};
 use crate::store::link::resp::Packed;
 use crate::store::link::transport::Transport;
 
-/// For how long an answer is good for connections that are made.
+/// For how long new connections share an answer.
 const FRESH: Duration = Duration::from_millis(100);
-/// How long after a connection to a node of a cluster was made it is asked again where it should lead.
+/// How long after a connection to a node of a cluster was made the nodes are asked again.
 const SETTLED: Duration = Duration::from_millis(100);
 
-/// A server that somebody has named.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Server {
     pub(super) host: String,
@@ -31,7 +30,7 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Returns how to connect to it: as to another server.
+    /// Returns its address, with all else like that of another server.
     pub(super) fn address(&self, like: &ConnectionInfo, access: &Access) -> Address {
         let host = self.host.clone();
         let port = self.port;
@@ -54,18 +53,14 @@ impl fmt::Display for Server {
     }
 }
 
-/// Who names servers.
 pub(super) trait Names: fmt::Debug + Clone + Send + Sync + 'static {
     const OF_A_CLUSTER: bool;
 
-    /// Asks which server is the primary.
     fn primary(&self) -> impl Future<Output = io::Result<Server>> + Send;
 
-    /// Returns what connects to a server that was named.
     fn dial(&self, server: &Server) -> Arc<dyn Connector>;
 }
 
-/// Connects to the server that is named.
 #[derive(Clone)]
 pub(super) struct Named<N> {
     names: N,
@@ -78,7 +73,7 @@ impl<N: Names> Named<N> {
         Self { names, last: Arc::default() }
     }
 
-    /// Returns who was named since a moment, or who is named now.
+    /// Returns the server of an answer not older than this moment; asks if there is none.
     async fn since(&self, moment: Instant) -> io::Result<Server> {
         let mut last = self.last.lock().await;
         if let Some((server, at)) = &*last
@@ -125,13 +120,12 @@ fn lately() -> Instant {
     now.checked_sub(FRESH).unwrap_or(now)
 }
 
-/// A connection to a server that was named.
 pub(super) struct ToNamed<N> {
     transport: Arc<dyn Transport>,
     server: Server,
     by: Named<N>,
     made: Instant,
-    /// Whether the server was named once more since.
+    /// Whether another answer has named the server since.
     is_confirmed: AtomicBool,
 }
 
@@ -183,7 +177,7 @@ impl<N: Names> Transport for ToNamed<N> {
                 Ok(named) => {
                     Some(format!("another primary is named: {named}, not {}", self.server))
                 }
-                // Where nobody is named, whoever is in use is as good as before.
+                // Without an answer the server in use is as good as before.
                 Err(_) if is_confirmed => None,
                 Err(error) => Some(error.to_string()),
             }

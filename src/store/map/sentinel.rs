@@ -1,10 +1,8 @@
 //! Connects to the primary that the Sentinels name.
 //!
-//! One Sentinel alone may be in the smaller part of a divided network, and not know of a failover. So all that the URL
-//! names are asked at once, and what counts is the server that a majority of them agrees on: of all, not of those that
-//! answer. They are asked before a connection is made, again before it is used, and once a second after that. A
-//! connection in use is left when a majority names another server, not when there is no majority: then whoever
-//! is asked is as good as before.
+//! A Sentinel in the smaller part of a divided network does not know of a failover. So all that the URL names are asked at once, and
+//! a majority of them all decides, not of those that answer. They are asked before a connection is made, again before it is used, and
+//! once a second after that. A connection in use is left if a majority names another server, not if there is no majority.
 //!
 //! See <https://redis.io/docs/latest/develop/reference/sentinel-clients/>.
 
@@ -36,7 +34,6 @@ pub(crate) struct NamedPrimary {
     pub(super) redis: ConnectionInfo,
 }
 
-/// The Sentinels, of whom a majority names the primary.
 #[derive(Clone)]
 pub(super) struct Sentinels {
     each: Vec<Arc<Sentinel>>,
@@ -64,7 +61,7 @@ impl Sentinels {
 impl Names for Sentinels {
     const OF_A_CLUSTER: bool = false;
 
-    /// Asks all Sentinels, and returns the server that a majority names, or what each has said, if there is none.
+    /// Asks all Sentinels, and returns the server that a majority names. Fails with what each has said.
     async fn primary(&self) -> io::Result<Server> {
         let all = self.each.len();
         let majority = all / 2 + 1;
@@ -73,9 +70,10 @@ impl Names for Sentinels {
             let sentinel = Arc::clone(sentinel);
             let name = Arc::clone(&self.primary.name);
             let answer = answer.clone();
-            // It goes on when a majority has been found: whether a Sentinel answers is known then, too.
+            // It goes on when there is a majority: the next question needs its connection.
             tokio::spawn(async move {
-                let named = sentinel.names(&name).await;
+                let late = StoreError::late(CONNECT);
+                let named = timeout(CONNECT, sentinel.ask(&name)).await.unwrap_or(Err(late));
                 let said = match &named {
                     Ok(server) => format!("{:?} names {server}", sentinel.address),
                     Err(error) => format!("{:?}: {error}", sentinel.address),
@@ -109,11 +107,6 @@ impl Names for Sentinels {
 }
 
 impl Sentinel {
-    /// Asks which server is the primary of this name.
-    async fn names(&self, name: &str) -> Result<Server, StoreError> {
-        timeout(CONNECT, self.ask(name)).await.unwrap_or_else(|_| Err(StoreError::late(CONNECT)))
-    }
-
     async fn ask(&self, name: &str) -> Result<Server, StoreError> {
         // One that does not answer is dropped.
         let kept = self.transport.lock().take();

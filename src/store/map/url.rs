@@ -19,7 +19,6 @@ use super::sentinel::NamedPrimary;
 use crate::error::SettingError;
 use crate::store::link::access::Access;
 
-/// The parts of a URL, as they stand there.
 struct Parts<'a> {
     tls: bool,
     user: &'a str,
@@ -31,7 +30,6 @@ struct Parts<'a> {
 type Parameters<'a> = BTreeMap<&'a str, &'a str>;
 
 impl Endpoint {
-    /// Reads a URL.
     pub(crate) fn parse(url: &str) -> Result<Self, SettingError> {
         let url = url.trim();
         if !cfg!(feature = "tls") && (url.starts_with("rediss") || url.starts_with("valkeys")) {
@@ -148,13 +146,13 @@ impl<'a> Parts<'a> {
         Ok(servers)
     }
 
-    /// Reads the parameters, of which these are known.
+    /// Reads the parameters. Fails if one is not among these.
     fn parameters(&self, known: &[&str]) -> Result<Parameters<'a>, String> {
         let mut parameters = Parameters::new();
         for pair in self.query.split('&').filter(|pair| !pair.is_empty()) {
             let (name, value) = pair.split_once('=').ok_or("it has a parameter without a value")?;
             if !known.contains(&name) {
-                // What is no plain word may be the rest of a password.
+                // Anything else may be the rest of a password.
                 let is_plain = name.bytes().all(|b| b.is_ascii_alphabetic() || b"_-".contains(&b));
                 let name = if is_plain { name } else { "?" };
                 return Err(format!("it has the parameter {name:?}, and can have {known:?}"));
@@ -184,7 +182,7 @@ impl<'a> Parts<'a> {
         info(address, account)
     }
 
-    /// Returns how to connect to a server that somebody else will name.
+    /// Returns how to connect to a server that Sentinels or nodes will name.
     fn any(&self, account: RedisConnectionInfo) -> Result<ConnectionInfo, String> {
         self.info(Server { host: String::new(), port: 0 }, account)
     }

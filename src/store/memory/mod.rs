@@ -428,6 +428,6 @@ mod tests {
         let mut build = MemoryBuild::begin(store).unwrap();
         build.lease(Sizing::new(100_000, 1e-6).unwrap()).await.unwrap();
         build.read_recent().await.unwrap();
-        build.put_live(&Progress::new()).await.unwrap();
+        build.put_live(&Progress::default()).await.unwrap();
     }
 }

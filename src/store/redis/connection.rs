@@ -27,7 +27,7 @@ pub(crate) struct Asked {
 pub(crate) type RedisNode = Node<Identities, Asked>;
 
 pub(crate) struct NodeSession {
-    /// A shard may have moved to another node since.
+    /// A shard may be on another node by now.
     pub(crate) node: Arc<RedisNode>,
     pub(crate) on: Arc<JoinedAll>,
 }

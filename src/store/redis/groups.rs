@@ -1,5 +1,5 @@
-//! Which shards are on which node. On one Redis all are, on several those of every so-manieth number. In a cluster those whose slots one node serves are a group, and share its
-//! session; a group follows the slot of its first shard wherever another node takes it over.
+//! Which shards are on which node. Shards on one node are a group, and share its session. In a cluster a group follows the slot of its
+//! first shard to whichever node takes it over.
 
 use std::sync::Arc;
 
@@ -9,7 +9,6 @@ use super::connection::RedisNode;
 use super::incarnation::join_all::JoinAll;
 use super::incarnation::known_shard::KnownShard;
 use crate::settings::Settings;
-use crate::store::link::handshake::Handshake;
 use crate::store::link::node::Node;
 use crate::store::map::cluster::Slots;
 use crate::store::map::endpoint::Endpoint;
@@ -26,11 +25,11 @@ pub(crate) struct Groups {
     endpoint: Endpoint,
     settings: Settings,
     shards: Arc<[Arc<KnownShard>]>,
-    /// What tells where shards are, in a cluster.
+    /// In a cluster of several shards.
     pub(super) slots: Option<Slots>,
     /// Notified where a shard has left its group.
     pub(super) elsewhere: Arc<Notify>,
-    /// In which all shards are that have no other: one for each server, one for a cluster.
+    /// The groups at first: one for each server, or one for a cluster.
     pub(super) servers: Box<[Group]>,
 }
 
@@ -40,20 +39,21 @@ impl Groups {
         endpoints: &[Endpoint],
         shards: Arc<[Arc<KnownShard>]>,
     ) -> Self {
-        let endpoint = &endpoints[0];
+        let endpoint = endpoints[0].clone();
         let keys = shards.iter().map(|shard| shard.key()).collect();
         let slots = endpoint.slots(keys).filter(|_| shards.len() > 1);
-        let elsewhere = Arc::<Notify>::default();
+        let settings = settings.clone();
+        let elsewhere = Arc::default();
+        let mut groups =
+            Self { endpoint, settings, shards, slots, elsewhere, servers: Box::default() };
         let server = |(server, endpoint): (usize, &Endpoint)| {
-            let is_here = |number| match slots {
+            groups.group(endpoint, |number| match groups.slots {
                 Some(_) => number == 0,
                 None => number % endpoints.len() == server,
-            };
-            Group::new(settings, endpoint, &shards, is_here, &elsewhere)
+            })
         };
-        let servers = endpoints.iter().enumerate().map(server).collect();
-        let (endpoint, settings) = (endpoint.clone(), settings.clone());
-        Self { endpoint, settings, shards, slots, elsewhere, servers }
+        groups.servers = endpoints.iter().enumerate().map(server).collect();
+        groups
     }
 
     /// Returns the node that a shard is on at first.
@@ -61,27 +61,20 @@ impl Groups {
         Arc::clone(&self.servers[number % self.servers.len()].node)
     }
 
-    /// Returns a group of one shard.
+    /// Returns a new group of one shard.
     pub(super) fn of(&self, number: usize) -> Group {
-        let Self { endpoint, settings, shards, elsewhere, .. } = self;
-        Group::new(settings, endpoint, shards, |other| other == number, elsewhere)
+        self.group(&self.endpoint, |other| other == number)
     }
-}
 
-impl Group {
-    fn new(
-        settings: &Settings,
-        endpoint: &Endpoint,
-        shards: &Arc<[Arc<KnownShard>]>,
-        here: impl Fn(usize) -> bool,
-        elsewhere: &Arc<Notify>,
-    ) -> Self {
-        let join = Arc::new(JoinAll::new(Arc::clone(shards), here, Arc::clone(elsewhere)));
-        let (of, shards) = (Arc::clone(&join), Arc::clone(shards));
-        let first = move || of.first().map(|number| shards[number].key());
-        let connector = endpoint.connector(first);
-        let handshake: Arc<dyn Handshake<_>> = Arc::clone(&join) as Arc<_>;
-        let node = Arc::new(Node::new(connector, settings, handshake));
-        Self { node, join }
+    fn group(&self, endpoint: &Endpoint, is_here: impl Fn(usize) -> bool) -> Group {
+        let shards = Arc::clone(&self.shards);
+        let join =
+            Arc::new(JoinAll::new(Arc::clone(&shards), is_here, Arc::clone(&self.elsewhere)));
+        let joined = Arc::clone(&join);
+        let connector =
+            endpoint.connector(move || joined.first().map(|number| shards[number].key()));
+        let handshake = Arc::clone(&join);
+        let node = Arc::new(Node::new(connector, &self.settings, handshake));
+        Group { node, join }
     }
 }

@@ -15,7 +15,7 @@ use crate::random;
 use crate::store::link::node;
 use crate::store::map::named::Server;
 
-/// The first and the longest rest between two questions where shards are.
+/// The first and the longest rest between two questions to the cluster.
 const REST: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(1));
 
 /// A group whose tasks run; they end with it.
@@ -33,7 +33,6 @@ impl Running {
 }
 
 impl Shards {
-    /// Keeps each shard in the group of the node that serves its slot, for as long as it is polled.
     pub(super) async fn keep_grouped(self: Arc<Self>) {
         let Some(slots) = &self.groups.slots else { return };
         let mut running = vec![Running::new(self.groups.servers[0].clone(), &self)];

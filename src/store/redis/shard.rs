@@ -18,7 +18,6 @@ use super::view::{Metadata, View};
 use crate::error::StoreError;
 use crate::filter::{Header, newer};
 use crate::refusal::Refusal;
-use crate::store::link::process::Eviction;
 use crate::store::link::script::Script;
 use crate::store::link::session::Purpose;
 use crate::store::{Condition, FleetView, LiveFilter, SeenMetadata, Survey};
@@ -312,8 +311,7 @@ impl Shard {
         if !connection.is_joined() {
             return Err(Doubt::Disconnected);
         }
-        let may_lose = connection.on.eviction() == Eviction::Takes;
-        if may_lose && !self.known.settings.accept_eviction {
+        if connection.on.may_evict() && !self.known.settings.accept_eviction {
             return Err(Doubt::Refused(Refusal::EVICTION));
         }
         let complete = self.known.recent.are_in(&connection.identity.incarnation);

@@ -40,7 +40,6 @@ const LOOK: Duration = Duration::from_secs(1);
 
 pub(crate) struct Shards {
     pub(crate) name: Arc<str>,
-    pub(crate) check_deadline: Duration,
     pub(crate) groups: Groups,
     pub(crate) all: Box<[Arc<Shard>]>,
     /// Says in which of several shards an id is.
@@ -70,7 +69,6 @@ impl Shards {
         let key = settings.secret_key.as_ref().filter(|_| count > 1);
         Self {
             name: settings.name.as_str().into(),
-            check_deadline: settings.check_deadline,
             groups,
             digester: key.map(|key| Digester::new(key, &settings.name)),
             fleet,

@@ -2,7 +2,7 @@
 
 use crate::store::{Condition, CopyState, FleetView, Record, ShardsState, Survey};
 
-/// With so many bytes no more reasons are told.
+/// A reason of this many bytes takes no further ones.
 const REASONS: usize = 200;
 
 impl CopyState {
@@ -30,8 +30,8 @@ impl Record {
 }
 
 impl Survey {
-    /// Whether this filter is to be rebuilt with those whose build began before this moment, µs. A generation ahead of the clock
-    /// says that it was set back, and nothing of the filter's age.
+    /// Whether the filter was built before this moment, µs. A generation ahead of the clock says that the clock was set back, and
+    /// nothing of the filter's age.
     pub(crate) fn is_older_than(&self, before_us: i64) -> bool {
         let is_older = |built: i64| built < before_us || built > self.now_us;
         self.live.as_ref().map_or(true, |live| is_older(live.generation.get()))
@@ -48,7 +48,6 @@ impl Survey {
 }
 
 impl FleetView {
-    /// Returns what the metadata of two say, those of the other behind.
     pub(crate) fn with(mut self, other: Self) -> Self {
         self.metadata.extend(other.metadata);
         let longest_transaction = self.longest_transaction.max(other.longest_transaction);
@@ -57,7 +56,7 @@ impl FleetView {
 }
 
 impl Condition {
-    /// Returns this as the condition of a filter that has shards of which some answer: what is wrong says how many do not.
+    /// Returns the condition of a filter from those of its shards. Its trouble says how many do not answer.
     pub(crate) fn of_shards(first: Self, others: impl Iterator<Item = Self>) -> Self {
         let (mut all, mut live) = (1, u64::from(first.live.is_ok()));
         let others = others.inspect(|shard| {
@@ -94,7 +93,7 @@ impl Condition {
     }
 }
 
-/// Returns two reasons as one, of which the second may be left out. Shards of a node have the same.
+/// Joins two reasons, unless they are the same or too long.
 fn both(one: Option<String>, other: Option<String>) -> Option<String> {
     match (one, other) {
         (Some(one), Some(other)) if one.len() < REASONS && !one.contains(&other) => {

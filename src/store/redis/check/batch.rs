@@ -67,9 +67,7 @@ impl Checks for Shards {
         live: &Arc<JoinedAll>,
         checks: &mut Vec<PendingCheck>,
     ) {
-        let node = Arc::clone(node);
-        let on = Arc::clone(live);
-        let shared = Arc::new(NodeSession { node, on });
+        let shared = Arc::new(NodeSession { node: Arc::clone(node), on: Arc::clone(live) });
         // Checks of one id share a place in the commands, and the reply. This order is that of the shards, too.
         checks.sort_unstable_by_key(|check| *check.asked.digest.as_bytes());
         let shard = |check: &PendingCheck| check.asked.digest.shard(self.all.len());
@@ -79,7 +77,7 @@ impl Checks for Shards {
                 parts.push(Part::new(shard, Arc::clone(&shared), checks));
             }
         }
-        let deadline = self.check_deadline;
+        let deadline = node.check_deadline;
         // In a cluster the keys of shards are in different slots, and no command may name those of two.
         let at_once = if self.groups.slots.is_some() { 1 } else { self.all.len() };
         timeout(deadline, ask_twice(&mut parts, at_once, deadline)).await.ok();

@@ -27,7 +27,7 @@ impl Shards {
             let (shard, made) = self.place(id, made);
             self.send(shard, digest_of(id, made), true, at, ids.len() == 1)
         });
-        Answer::to_all(sent, SentCheck::answer)
+        SentCheck::answers(sent)
     }
 
     /// Asks for an id by itself, whatever this process's copy holds.

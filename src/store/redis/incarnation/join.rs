@@ -14,7 +14,6 @@ use crate::error::StoreError;
 use crate::id::{Digester, SecretKey};
 use crate::random;
 use crate::store::Record;
-use crate::store::link::handshake::End;
 use crate::store::link::process::RedisProcess;
 use crate::store::link::refusal::serves_no_slot;
 use crate::store::link::reply::{Reply, odd};
@@ -52,7 +51,7 @@ impl KnownShard {
         drawn.filter(|_| self.settings.secret_key.is_none()).ok_or_else(|| StoreError::GivenUp {
             doubt: Doubt::OtherKey,
             reason: format!(
-                "the filter uses secret key {theirs:08x}, this process has key {ours:08x}"
+                "the filter uses secret key {theirs:08x}, this process has key {ours:08x}: give all processes the same"
             ),
         })
     }
@@ -157,7 +156,7 @@ impl KnownShard {
         transport: &dyn Transport,
         process: &RedisProcess,
         identity: &Identity,
-    ) -> Result<(), End> {
+    ) -> Result<(), StoreError> {
         let known = self.seen.last(Some(process.run));
         match self.join(transport, process, known, Vec::new()).await {
             // Another generation tells an observer that the live filter is damaged.
@@ -168,17 +167,10 @@ impl KnownShard {
                 identity.fleet.store(found.fleet.load_full());
                 Ok(())
             }
-            Ok(_) => {
-                let reason = "the filter's metadata were lost (FLUSHALL, DEL, an eviction) or made anew, or its data have \
-                              gone back in time, or the clocks have parted";
-                Err(End::Left(reason.to_owned()))
-            }
-            Err(StoreError::Refused { reason, .. }) if serves_no_slot(&reason) => {
-                Err(End::Left(reason))
-            }
+            Ok(_) => Err(made_anew()),
             // A Redis that takes no writes answers no check either, and says why.
-            Err(StoreError::Refused { .. }) => Ok(()),
-            Err(error) => Err(error.into()),
+            Err(StoreError::Refused { reason, .. }) if !serves_no_slot(&reason) => Ok(()),
+            Err(error) => Err(error),
         }
     }
 
@@ -203,4 +195,10 @@ impl KnownShard {
         }
         Ok(is_same)
     }
+}
+
+fn made_anew() -> StoreError {
+    let reason = "the filter's metadata were lost (FLUSHALL, DEL, an eviction) or made anew, or its data have gone back \
+                  in time, or the clocks have parted";
+    StoreError::left(reason)
 }

@@ -11,7 +11,7 @@ use super::known_shard::KnownShard;
 use crate::error::StoreError;
 use crate::refusal::Refusal;
 use crate::store::BoxFuture;
-use crate::store::link::handshake::{End, Handshake};
+use crate::store::link::handshake::Handshake;
 use crate::store::link::process::RedisProcess;
 use crate::store::link::refusal::has_moved;
 use crate::store::link::supervised::LinkTrouble;
@@ -120,7 +120,7 @@ impl JoinAll {
         process: &RedisProcess,
         identities: &Identities,
         turn: usize,
-    ) -> Result<Option<String>, End> {
+    ) -> Result<Option<String>, StoreError> {
         let shard = &self.shards[number];
         if !self.has(number) {
             if identities.of(number).is_ok() {
@@ -138,7 +138,9 @@ impl JoinAll {
         let holds =
             if is_as_it_was { Ok(()) } else { shard.recheck(transport, process, &identity).await };
         match holds {
-            Err(End::Left(reason)) if !self.is_of_one() => {
+            Err(StoreError::Refused { reason, .. } | StoreError::GivenUp { reason, .. })
+                if !self.is_of_one() =>
+            {
                 let trouble = LinkTrouble { doubt: Doubt::Disconnected, reason: reason.clone() };
                 self.note_refusal(number, &reason);
                 identities.note(number, Err(trouble));
@@ -162,7 +164,7 @@ impl Handshake<Identities> for JoinAll {
         &'a self,
         transport: &'a dyn Transport,
         process: &'a RedisProcess,
-    ) -> BoxFuture<'a, Result<Arc<Identities>, StoreError>> {
+    ) -> BoxFuture<'a, Result<Identities, StoreError>> {
         Box::pin(async move {
             let identities = Identities::none(self.shards.len());
             let here: Vec<_> = (0..self.shards.len()).filter(|of| self.has(*of)).collect();
@@ -173,7 +175,7 @@ impl Handshake<Identities> for JoinAll {
             }
             match self.why_none_is_joined(&identities) {
                 Some(trouble) => Err(trouble.into()),
-                None => Ok(Arc::new(identities)),
+                None => Ok(identities),
             }
         })
     }
@@ -183,7 +185,7 @@ impl Handshake<Identities> for JoinAll {
         transport: &'a dyn Transport,
         process: &'a RedisProcess,
         identities: &'a Identities,
-    ) -> BoxFuture<'a, Result<(), End>> {
+    ) -> BoxFuture<'a, Result<(), StoreError>> {
         Box::pin(async move {
             let turn = self.turn.fetch_add(1, Ordering::Relaxed);
             let looks = (0..self.shards.len())
@@ -199,7 +201,7 @@ impl Handshake<Identities> for JoinAll {
             }
             // Another session may lead to another node of a cluster.
             let trouble = self.why_none_is_joined(identities);
-            trouble.map_or(Ok(()), |trouble| Err(End::Left(trouble.reason)))
+            trouble.map_or(Ok(()), |trouble| Err(StoreError::left(trouble.reason)))
         })
     }
 

@@ -17,6 +17,7 @@ use crate::store::link::process::Memory;
 use crate::store::link::reply::{Reply, odd};
 use crate::store::link::script::Script;
 use crate::store::link::session::Purpose;
+use crate::store::link::transport::Clock;
 use crate::store::redis::connection::Connection;
 use crate::store::redis::fleet::needed_of_record;
 use crate::store::redis::shards::Shards;
@@ -185,7 +186,7 @@ impl Due {
         [reach, seconds, micros, not_before]: [Reply; 4],
     ) -> Result<ShardBuild, StoreError> {
         let leased_us = Reply::time(&seconds, &micros)?;
-        if !connection.on.shows(leased_us) {
+        if !connection.on.clock_agrees(Clock::now(leased_us)) {
             // The record is judged by Redis's clock.
             connection.node.link.withdraw(&connection.on);
             return Err(StoreError::lost("the lease"));

@@ -7,6 +7,7 @@ use super::lease::{CALL, Lease};
 use crate::error::StoreError;
 use crate::filter::Header;
 use crate::id::Digest;
+use crate::refusal::Refusal;
 use crate::store::link::reply::{Reply, odd};
 use crate::store::link::script::Script;
 use crate::store::link::session::Purpose;
@@ -65,9 +66,11 @@ pub(super) fn pieces(blocks: u32, of: u32) -> impl Iterator<Item = Range<u32>> {
 pub(super) fn outcome(step: &'static str, answer: &str) -> Result<(), StoreError> {
     match answer {
         "OK" => Ok(()),
-        "LOST" => Err(StoreError::lost(step)),
-        "OTHER" => Err(StoreError::began_anew(step)),
-        "FENCED" => Err(StoreError::fenced(step)),
+        "LOST" | "OTHER" => Err(StoreError::lost(step)),
+        "FENCED" => {
+            let reason = format!("a newer rebuild took over before {step}");
+            Err(StoreError::given_up(Refusal::FENCED, reason))
+        }
         "UNVOUCHED" => Err(StoreError::unvouched(None)),
         _ => Err(odd(step, answer)),
     }

@@ -151,7 +151,7 @@ async fn run(seed: u64) -> usize {
     let ends = ends[dice.below(ends.len() as u64) as usize];
     let most = dice.below(40);
     let serving = tokio::spawn(serve(far, seed, Dice(!seed), ends, most));
-    let driver = Arc::new(Driver::new(near, false));
+    let driver = Arc::new(Driver::new(near));
     let mut callers = JoinSet::new();
     for caller in 0..CALLERS {
         let own = Dice(dice.below(u64::MAX));

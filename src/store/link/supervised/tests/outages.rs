@@ -7,7 +7,9 @@ use tokio::time::sleep;
 use super::super::*;
 use super::{Link, Purpose};
 use crate::store::BoxFuture;
+use crate::store::link::process::RedisProcess;
 use crate::store::link::resp::tests::values;
+use crate::store::link::transport::Transport;
 
 /// What there is at the other end, and what the metadata say.
 #[derive(Debug, Clone, PartialEq)]
@@ -51,8 +53,8 @@ impl Handshake<()> for Server {
         &'a self,
         _: &'a dyn Transport,
         _: &'a RedisProcess,
-    ) -> BoxFuture<'a, Result<Arc<()>, StoreError>> {
-        Box::pin(async move { Ok(Arc::new(())) })
+    ) -> BoxFuture<'a, Result<(), StoreError>> {
+        Box::pin(async move { Ok(()) })
     }
 
     fn recheck<'a>(
@@ -60,9 +62,9 @@ impl Handshake<()> for Server {
         _: &'a dyn Transport,
         _: &'a RedisProcess,
         (): &'a (),
-    ) -> BoxFuture<'a, Result<(), End>> {
+    ) -> BoxFuture<'a, Result<(), StoreError>> {
         let are_ours = self.0.lock().metadata_are_ours;
-        let end = if are_ours { Ok(()) } else { Err(End::Left("lost".to_owned())) };
+        let end = if are_ours { Ok(()) } else { Err(StoreError::left("lost")) };
         Box::pin(std::future::ready(end))
     }
 }

@@ -108,7 +108,9 @@ async fn who_waits_for_a_batch_that_nobody_sends_is_told_in_time() {
     let lookups = shards.check(&ids.each_ref().map(|id| (id, None)), begun).answer().await;
     let late = |lookup: &Lookup| lookup.verdict == Verdict::Unknown(Doubt::Timeout);
     assert!(lookups.len() == 2 && lookups.iter().all(late), "{lookups:?}");
-    assert!(begun.elapsed() <= shards.check_deadline + Duration::from_millis(1));
+    assert!(
+        begun.elapsed() <= shards.all[0].known.settings.check_deadline + Duration::from_millis(1)
+    );
 }
 
 #[tokio::test(start_paused = true)]
