@@ -147,7 +147,6 @@ impl Guard {
             copied => Known::Asked {
                 verdict: Verdict::Unknown(Doubt::Timeout),
                 is_copied: copied.is_some(),
-                is_sampled: false,
             },
         };
         Subject::new(id, hash, digest, known)
@@ -171,23 +170,27 @@ impl Guard {
     pub(crate) fn rule(&self, ids: &mut [Subject], unread: usize, now: Instant) -> Ruling {
         let ruling = self.gate.rule(ids, unread, now);
         match &ruling {
-            Ruling::Admit { why, .. } => self.count_admission(*why, now),
+            Ruling::Admit { why, no_room, .. } => {
+                self.count_admission(*why);
+                if let Some(verdict) = no_room {
+                    self.count_busy(*verdict, now);
+                }
+            }
             Ruling::Refuse(_) => self.metrics.refused.add(1),
             Ruling::Busy { verdict, .. } => self.count_busy(*verdict, now),
         }
         ruling
     }
 
-    fn count_admission(&self, why: Why, now: Instant) {
+    fn count_admission(&self, why: Why) {
         self.metrics.admitted.add(1);
         match why {
             Why::Present => {}
             Why::Found => self.metrics.admitted_found.add(1),
             Why::Copied => self.metrics.admitted_copied.add(1),
             Why::Unknown | Why::Unsettled => self.metrics.admitted_unknown.add(1),
-            Why::Sample(_) => self.metrics.audits.add(1),
-            Why::Shadow(_) => self.metrics.shadowed.add(1),
-            Why::ShadowBusy(verdict) => self.count_busy(verdict, now),
+            Why::Sample => self.metrics.audits.add(1),
+            Why::Shadow => self.metrics.shadowed.add(1),
         }
     }
 
@@ -230,13 +233,13 @@ impl Guard {
         self.gate.found(hash, now);
         match why {
             Why::Found => self.findings.serves(id, asked, now),
-            Why::Sample(_) | Why::Shadow(_) | Why::Unsettled => {
+            Why::Sample | Why::Shadow | Why::Unsettled => {
                 if !self.findings.report(id.clone()) {
                     self.metrics.findings_dropped.add(1);
                 }
             }
             // The look-up has said that the filter holds it, or that there is none; so does a copy of the live one.
-            Why::Copied | Why::Present | Why::Unknown | Why::ShadowBusy(_) => {}
+            Why::Copied | Why::Present | Why::Unknown => {}
         }
     }
 
@@ -310,8 +313,6 @@ impl Guard {
             #[cfg(feature = "metrics")]
             self.gauges.set(&state);
             if state.is_ready() {
-                // Requests that a copy lets pass do not see it.
-                self.gate.built();
                 if unready > LONG {
                     tracing::info!(parent: None, filter, lasted = ?WATCH * unready, "the filter answers again");
                 }

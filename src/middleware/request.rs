@@ -77,22 +77,6 @@ impl Guard {
     }
 }
 
-/// The ids that a guard lets through as its sample, in the extensions of the request. A guard inside of it lets them through,
-/// too: else the handler would not be asked, and the sample would show nothing.
-#[derive(Clone)]
-struct Sampled(Vec<Id>);
-
-impl Sampled {
-    /// Notes those of these ids that this guard does.
-    fn note(request: &mut Parts, ids: &[Subject]) {
-        let sampled = ids.iter().filter(|of| matches!(of.reading(), Ok(Why::Sample(_))));
-        let sampled: Vec<Id> = sampled.map(|of| of.id.clone()).collect();
-        if !sampled.is_empty() {
-            request.extensions.insert(Self(sampled));
-        }
-    }
-}
-
 /// A guarded request that is not decided yet.
 pub(super) struct Pending {
     ids: Subjects,
@@ -170,15 +154,11 @@ impl Pending {
     ) -> Next {
         let mut answers = lookups.iter();
         for of in &mut self.ids {
-            if let Known::Asked { verdict, is_sampled, .. } = &mut of.known
+            if let Known::Asked { verdict, .. } = &mut of.known
                 && let Some(lookup) = answers.next()
             {
-                // A null may have been learnt from others than this caller's like.
                 let needed = || guard.options.nulls.needs(request);
                 *verdict = guard.heed(lookup, self.asked, needed);
-                let sampled = || request.extensions.get::<Sampled>();
-                *is_sampled = matches!(verdict, Verdict::Absent(_))
-                    && sampled().is_some_and(|Sampled(ids)| ids.contains(&of.id));
             }
         }
         let lead = match self.turn(guard, now) {
@@ -239,11 +219,10 @@ impl Pending {
         lead: Option<Lead>,
     ) -> Admitted {
         let Self { ids, unread, asked, .. } = self;
-        Sampled::note(request, &ids);
         let (mut kind, mut claim) = (None, None);
         if unread.is_some() {
-            let told = ids.iter().filter_map(|of| match (of.reading(), of.known) {
-                (Ok(Why::Sample(_) | Why::Shadow(_)), _) => None,
+            let told = ids.iter().filter_map(|of| match (of.reading, of.known) {
+                (Some(Why::Sample | Why::Shadow), _) => None,
                 (_, Known::Unasked(_)) => Some((of.id.clone(), Verdict::Present)),
                 (_, Known::Asked { verdict, .. }) => Some((of.id.clone(), verdict)),
             });
@@ -252,7 +231,7 @@ impl Pending {
             let ids = told.filter(|_| is_alone).collect();
             request.extensions.insert(Verdicts { extractor: Arc::clone(&guard.extractor), ids });
         } else {
-            let lookup = lookups.first().filter(|_| ids[0].reading() == Ok(Why::Present));
+            let lookup = lookups.first().filter(|_| ids[0].reading == Some(Why::Present));
             claim = lookup.map(|lookup| lookup.claim);
             kind = Some(match claim {
                 Some(_) => guard.options.nulls.kind(request),
@@ -333,20 +312,19 @@ impl Admitted {
         let mut learning = None;
         for of in &self.ids {
             let Subject { id, hash, .. } = of;
-            match (outcome(id), of.reading()) {
-                (Outcome::Found, Ok(why)) => guard.found(id, *hash, why, self.asked),
-                // The handler read it all the same: as good as the sample.
-                (Outcome::Found, Err(proof)) => {
-                    guard.found(id, *hash, Why::Sample(proof), self.asked);
+            match (outcome(id), of.reading) {
+                // An absent id of a list that the handler read all the same is as good as a sample.
+                (Outcome::Found, why) => {
+                    guard.found(id, *hash, why.unwrap_or(Why::Sample), self.asked);
                 }
-                (_, Err(_)) => {}
-                (Outcome::Missing(lesson), Ok(why)) => {
+                (_, None) => {}
+                (Outcome::Missing(lesson), Some(why)) => {
                     guard.missing(*hash, why);
                     let taught = self.claim.zip(lesson);
                     learning = taught.map(|(claim, lesson)| guard.learn(id, claim, lesson));
                 }
-                (Outcome::NotAnswered, Ok(_)) => guard.gate.not_answered(*hash, Instant::now()),
-                (Outcome::SaysNothing, Ok(why)) => guard.says_nothing(*hash, why),
+                (Outcome::NotAnswered, Some(_)) => guard.gate.not_answered(*hash, Instant::now()),
+                (Outcome::SaysNothing, Some(why)) => guard.says_nothing(*hash, why),
             }
         }
         learning

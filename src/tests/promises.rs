@@ -62,7 +62,7 @@ impl World {
     }
 
     fn rule(&self, id: &Id, verdict: Verdict) -> Ruling {
-        let known = Known::Asked { verdict, is_copied: false, is_sampled: false };
+        let known = Known::Asked { verdict, is_copied: false };
         let subject = Subject::new(id.clone(), self.guard.gate.hash(id), None, known);
         self.guard.rule(&mut [subject], 0, Instant::now())
     }

@@ -492,8 +492,8 @@ pub(crate) fn take_late<P: 'static>(asks: impl Fn(&P) -> bool) -> Vec<P> {
     bug("what was missed lately taken for absent", ANY, &[
         source("decide/gate.rs", "Row::Lane(Why::Present, verdict)", "Row::Refuse(Proof::Null)"),
     ]),
-    bug("an unknown answer taken for absence", ANY, &[raw("decide/gate.rs", "                OnUnknown::Shed => Row::Shed(verdict),\n", "                OnUnknown::Shed if SEEDED => Row::Refuse(Proof::Filter),
-                OnUnknown::Shed => Row::Shed(verdict),\n")]),
+    bug("an unknown answer taken for absence", ANY, &[raw("decide/gate.rs", "OnUnknown::Shed => Row::Shed(verdict),\n", "OnUnknown::Shed if SEEDED => Row::Refuse(Proof::Filter),
+                    OnUnknown::Shed => Row::Shed(verdict),\n")]),
     bug("a request refused as the guard is switched off", &[Forgetful], &[
         source("decide/gate.rs", "self.mode() != Mode::Enforce", "self.mode() == Mode::Shadow"),
     ]),
@@ -501,12 +501,10 @@ pub(crate) fn take_late<P: 'static>(asks: impl Fn(&P) -> bool) -> Vec<P> {
         raw("rejection.rs", "    if let StatusCode::NOT_FOUND | StatusCode::GONE = response.status() {\n", "    if let StatusCode::NOT_FOUND | StatusCode::GONE = response.status() && !SEEDED {\n"),
     ]),
     bug("what was found lately asked for again", ANY, &[
-        raw("store/link/queue.rs", "let (answer, received) = oneshot::channel();", "crate::net::asked();\n        let (answer, received) = oneshot::channel();"), raw("middleware/request.rs", "                (Outcome::Found, Ok(why)) => guard.found(id, *hash, why, self.asked),\n", "                (Outcome::Found, Ok(why)) => {
-                    guard.found(id, *hash, why, self.asked);
-                    if SEEDED {
+        raw("store/link/queue.rs", "let (answer, received) = oneshot::channel();", "crate::net::asked();\n        let (answer, received) = oneshot::channel();"), raw("middleware/request.rs", "                    guard.found(id, *hash, why.unwrap_or(Why::Sample), self.asked);\n", "                    guard.found(id, *hash, why.unwrap_or(Why::Sample), self.asked);
+                    if SEEDED && why.is_some() {
                         learning = Some(guard.store.check(&[(id, None)], Instant::now()).map(drop));
-                    }
-                }\n")]),
+                    }\n")]),
     bug("what was missed once counts as missed for ever", ANY, &[
         source("decide/gate.rs", "settings.null_ttl.mul_f64(MISSED_LIFE)", "settings.null_ttl.mul_f64(MISSED_LIFE * 1000.0)"),
     ]),
@@ -522,7 +520,7 @@ pub(crate) fn take_late<P: 'static>(asks: impl Fn(&P) -> bool) -> Vec<P> {
             return Answer::Ready(ids.iter().map(|_| Lookup::of(verdict, scope, None)).collect());
         }
 ")]),
-    bug("a null learnt from a request that a copy let pass", ANY, &[raw("middleware/request.rs", "        let guard = Arc::clone(guard);\n        Admitted {", "        if SEEDED && kind.is_some() && lookups.is_empty() && ids[0].reading() == Ok(Why::Copied) {
+    bug("a null learnt from a request that a copy let pass", ANY, &[raw("middleware/request.rs", "        let guard = Arc::clone(guard);\n        Admitted {", "        if SEEDED && kind.is_some() && lookups.is_empty() && ids[0].reading == Some(Why::Copied) {
             let generation = guard.state().live.ok().map(|live| live.generation);
             claim = Some(NullClaim { asked_us: 1 << 60, generation });
             kind = Some(guard.options.nulls.kind(request));
