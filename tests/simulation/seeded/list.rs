@@ -45,7 +45,7 @@ const NODE: &str = "store/link/node.rs";
 const ANSWER: &str = "store/redis/check/answer.rs";
 const RULES: &str = "nulls/rules.rs";
 /// The requests whose unmarked 404s teach nothing.
-const UNTAUGHT: &str = "needs == Scope::Everyone || query || self.requires_marker()";
+const UNTAUGHT: &str = "needs == Scope::Everyone || has_query || self.requires_marker()";
 const GUARD: &str = "guard/mod.rs";
 const CATCH_UP: &str = "store/redis/check/catch_up.rs";
 const LOAD: &str = "store/redis/copy/load.rs";
@@ -398,20 +398,20 @@ pub(crate) fn take_late<P: 'static>(asks: impl Fn(&P) -> bool) -> Vec<P> {
         source(RULES, UNTAUGHT, "needs == Scope::Everyone || self.requires_marker()"),
     ]),
     bug("a null learnt from a 404 to a query where absences are shared", ANY, &[
-        source(RULES, UNTAUGHT, "needs == Scope::Everyone || (query && !self.shared) || self.requires_marker()"),
+        source(RULES, UNTAUGHT, "needs == Scope::Everyone || (has_query && !self.shared) || self.requires_marker()"),
     ]),
     bug("a null learnt from a 404 to HEAD", ANY, &[
-        source(RULES, "request.method != Method::GET || upgrade", "!reads(&request.method) || upgrade"),
+        source(RULES, "request.method != Method::GET", "!reads(&request.method)"),
     ]),
     bug("a 404 without credentials told to all", ANY, &[
-        raw(RULES, "            Teaches::Always => Scope::Anonymous,", "            Teaches::Always => if SEEDED { Scope::Everyone } else { Scope::Anonymous },"),
+        source(RULES, "Some(Scope::Anonymous)", "Some(Scope::Everyone)"),
     ]),
     bug("a cookie not taken for credentials", ANY, &[source(RULES, "headers.contains_key(header::COOKIE)", "false")]),
     bug("a 404 kept that must not be stored", ANY, &[
-        source(RULES, "!listed(headers, &header::CACHE_CONTROL).any(|(name, _)| forbids(name))", "true"),
+        source(RULES, "is_one_of(name, &[\"no-store\", \"no-cache\", \"private\"])", "false"),
     ]),
-    bug("a 404 kept that varies", ANY, &[source(RULES, "argument.is_empty() && is_harmless(name)", "true")]),
-    bug("a 404 kept that sets a cookie", ANY, &[source(RULES, "!headers.contains_key(header::SET_COOKIE)", "true")]),
+    bug("a 404 kept that varies", ANY, &[source(RULES, "argument.is_empty() && is_one_of(name, &HARMLESS)", "true")]),
+    bug("a 404 kept that sets a cookie", ANY, &[source(RULES, "has(header::SET_COOKIE)", "false")]),
     bug("an unmarked 404 taken for a marked one", ANY, &[
         source(RULES, "extensions.get::<Missing>().is_some()", "true"),
     ]),
