@@ -18,7 +18,7 @@ use tokio::time::{Instant, sleep};
 use tracing::Level;
 
 use self::canary::Findings;
-use self::invalid::{InvalidCanary, NoIdAlarm, PathAlarm};
+use self::invalid::{InvalidCanary, NoIdAlarm};
 use self::options::Options;
 use self::removed::Removed;
 use crate::background::persist;
@@ -304,7 +304,7 @@ impl Guard {
     /// while, whatever the reason, and one when it answers again.
     pub(crate) async fn watch(self: Arc<Self>) {
         let filter = &**self.name();
-        let (mut unready, mut paths) = (0, PathAlarm::default());
+        let mut unready = 0;
         loop {
             if self.metrics.checks.rests(WATCH) {
                 self.probe().await;
@@ -328,7 +328,6 @@ impl Guard {
                 }
                 unready += 1;
             }
-            paths.look(&self.metrics);
             sleep(WATCH).await;
         }
     }
