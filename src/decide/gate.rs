@@ -237,7 +237,9 @@ impl Gate {
         match room {
             Ok(_) if is_absent => Ruling::Refuse(proof),
             Ok(permit) => Ruling::Admit { why, permit, no_room: None },
-            Err(wait) => Ruling::Busy { verdict: unsure, retry_after: wait.clamp(RETRY.0, RETRY.1) },
+            Err(wait) => {
+                Ruling::Busy { verdict: unsure, retry_after: wait.clamp(RETRY.0, RETRY.1) }
+            }
         }
     }
 

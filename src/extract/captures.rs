@@ -36,6 +36,7 @@ use crate::id::{Id, InvalidId};
 ///
 /// axum hands its captures out by way of the request's extensions, and these have to be cloned:
 /// some allocations for each request. [`PathPattern`](crate::PathPattern) needs none.
+#[derive(Debug)]
 pub struct Captures<T = String> {
     name: Box<str>,
     unrouted: Once,
@@ -95,12 +96,6 @@ where
 
     fn canonical(&self, text: &str) -> Result<Id, InvalidId> {
         typed::canonical::<T>(text)
-    }
-}
-
-impl<T> fmt::Debug for Captures<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Captures").field(&self.name).finish()
     }
 }
 

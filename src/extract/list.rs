@@ -40,6 +40,7 @@ use crate::id::{Id, InvalidId};
 /// ```
 ///
 /// A guard has one extractor. [`IdExtractor`] has an example for one filter behind both `/users/zoe` and `/users?names=zoe,max`.
+#[derive(Debug)]
 pub struct QueryList<T = String> {
     key: Box<str>,
     separator: Option<char>,
@@ -91,12 +92,6 @@ where
 
     fn canonical(&self, text: &str) -> Result<Id, InvalidId> {
         typed::canonical::<T>(text)
-    }
-}
-
-impl<T> fmt::Debug for QueryList<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("QueryList").field(&self.key).field(&self.separator).finish()
     }
 }
 

@@ -271,8 +271,7 @@ async fn the_gate_decides_as_the_table_does() {
             } else if is_copied && of_live {
                 "copied"
             } else {
-                match rule(&gate, hash, Known::Asked { verdict, is_copied }, now)
-                {
+                match rule(&gate, hash, Known::Asked { verdict, is_copied }, now) {
                     Ruling::Refuse(_) => "404",
                     Ruling::Admit { permit: None, .. } => "passes",
                     Ruling::Admit { .. } => "lane",
