@@ -52,7 +52,7 @@ impl Options {
         Self {
             methods: SmallVec::from_buf([Method::GET, Method::HEAD]),
             on_invalid: OnInvalid::default(),
-            nulls: NegativeCaching::new().behind(extractor.is_ambiguous()),
+            nulls: NegativeCaching::default().behind(extractor.is_ambiguous()),
             single_flight: None,
         }
     }

@@ -100,12 +100,11 @@ where
                 }
                 StateProj::Running { response, admitted } => {
                     let answer = ready!(response.poll(cx));
-                    let learning = match (&answer, admitted.as_mut()) {
+                    let learning = match (&answer, admitted.take()) {
                         (Ok(response), Some(request)) => request.conclude(response),
+                        // Where the service failed, the request is dropped as not answered.
                         _ => None,
                     };
-                    // Dropped where the service failed, it counts as not answered.
-                    *admitted = None;
                     match learning {
                         Some(Answer::Pending(remembering)) => State::Answered {
                             remembering: Some(remembering),
@@ -128,11 +127,6 @@ where
 
 impl<F, S, R, ReqBody, ResBody> fmt::Debug for ResponseFuture<F, S, R, ReqBody, ResBody> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let state = match &self.state {
-            State::LookingUp { .. } => "looking_up",
-            State::Running { .. } => "running",
-            State::Answered { .. } => "answered",
-        };
-        f.debug_tuple("ResponseFuture").field(&state).finish()
+        f.debug_struct("ResponseFuture").finish_non_exhaustive()
     }
 }

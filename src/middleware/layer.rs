@@ -262,6 +262,7 @@ impl fmt::Debug for BloomGuard {
 
 /// A [`BloomGuard`] as a layer that answers refused requests in a way of its own. Made by
 /// [`BloomGuard::rejecting_with`]; shares the guard's state.
+#[derive(Debug)]
 pub struct RejectingLayer<R> {
     pub(super) guard: BloomGuard,
     pub(super) rejection: Arc<R>,
@@ -270,11 +271,5 @@ pub struct RejectingLayer<R> {
 impl<R> Clone for RejectingLayer<R> {
     fn clone(&self) -> Self {
         Self { guard: self.guard.clone(), rejection: Arc::clone(&self.rejection) }
-    }
-}
-
-impl<R> fmt::Debug for RejectingLayer<R> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RejectingLayer").field("guard", &self.guard).finish_non_exhaustive()
     }
 }

@@ -278,7 +278,7 @@ impl Admitted {
     }
 
     /// Learns from the response; returns what has to be waited for before it is handed on.
-    pub(super) fn conclude<B>(&mut self, response: &Response<B>) -> Option<Answer<()>> {
+    pub(super) fn conclude<B>(mut self, response: &Response<B>) -> Option<Answer<()>> {
         self.is_answered = true;
         drop(self.permit.take());
         if let Some(reason) = self.invalid {

@@ -1,9 +1,7 @@
-//! How long checks, inserts and rebuilds take, for the recorder of the feature `metrics`.
-//!
-//! Without the feature, and without a recorder, no clock is read for it.
+//! How long checks, inserts and rebuilds take, for the recorder of the feature `metrics`. Without the feature no clock is read.
 
 #[cfg(feature = "metrics")]
-use metrics::{Histogram, IntoF64, Unit, describe_histogram, histogram};
+use metrics::{Histogram, Unit, describe_histogram, histogram};
 use tokio::time::Instant;
 
 /// Each kind of work that is timed, what its time is, and its outcomes.
@@ -49,18 +47,7 @@ impl Times {
         if let Some((.., histogram)) =
             self.handles.iter().find(|of| (of.0, of.1) == (work, outcome))
         {
-            histogram.record(Since(begun));
+            histogram.record(begun.elapsed());
         }
-    }
-}
-
-/// The time since then: a histogram that no recorder has made does not ask for it, and no clock is read.
-#[cfg(feature = "metrics")]
-struct Since(Instant);
-
-#[cfg(feature = "metrics")]
-impl IntoF64 for Since {
-    fn into_f64(self) -> f64 {
-        self.0.elapsed().as_secs_f64()
     }
 }
