@@ -67,7 +67,7 @@ impl fmt::Debug for Id {
     }
 }
 
-/// Collects formatted text up to the limit and goes on counting beyond it.
+/// Collects formatted text up to the limit, and counts what is beyond.
 struct Text {
     id: Id,
     len: usize,
@@ -141,8 +141,7 @@ impl Digest {
         Self(bytes)
     }
 
-    /// Returns the number of the id's shard, where there are so many. Digests in the order of their bytes are in that of
-    /// their shards.
+    /// Returns the number of the id's shard. It grows with the digest's bytes.
     pub(crate) const fn shard(&self, shards: usize) -> usize {
         (u16::from_be_bytes([self.0[0], self.0[1]]) as usize * shards) >> 16
     }
@@ -173,7 +172,7 @@ impl fmt::Display for Digest {
     }
 }
 
-/// A digest, with the number of the key that it was made with.
+/// A digest, with the id of its key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct KeyedDigest {
     pub(crate) digest: Digest,
@@ -181,7 +180,6 @@ pub(crate) struct KeyedDigest {
 }
 
 impl KeyedDigest {
-    /// Returns the digest, if it was made with this key.
     pub(crate) fn by(&self, digester: &Digester) -> Option<Digest> {
         (self.key_id == digester.key_id).then_some(self.digest)
     }
@@ -204,8 +202,7 @@ impl SecretKey {
         &self.0
     }
 
-    /// Returns the number by which the header of the filter with this name knows the key: it tells
-    /// keys apart, and one filter from another of the same key, and tells nothing about the key.
+    /// Returns the number that stands for the key in the header of the filter with this name. It tells nothing about the key.
     pub(crate) fn id_for(&self, namespace: &str) -> u32 {
         let mut hasher = SipHasher24::new_with_key(&self.0);
         hasher.write(b"bloom-guard key id of ");
@@ -221,9 +218,10 @@ impl fmt::Debug for SecretKey {
     }
 }
 
-/// Computes the digests of one filter: its key and its namespace, hashed ahead.
+/// Computes the digests of one filter.
 #[derive(Clone)]
 pub(crate) struct Digester {
+    /// Key and namespace, hashed ahead.
     beginning: SipHasher24,
     key_id: u32,
 }
@@ -244,13 +242,12 @@ impl Digester {
         Digest::from_bytes(hasher.finish128().as_bytes())
     }
 
-    /// Returns the digest of an id: the one that was made before, if that was with this key.
+    /// Returns the digest of an id: `made`, if that was made with this key.
     pub(crate) fn digest_once(&self, id: &Id, made: Option<KeyedDigest>) -> KeyedDigest {
         let digest = made.and_then(|made| made.by(self)).unwrap_or_else(|| self.digest(id));
         KeyedDigest { digest, key_id: self.key_id }
     }
 
-    /// Returns a digest as one that was made with this key.
     #[cfg(feature = "redis")]
     pub(crate) const fn keyed(&self, digest: Digest) -> KeyedDigest {
         KeyedDigest { digest, key_id: self.key_id }

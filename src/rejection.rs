@@ -11,7 +11,6 @@ use crate::filter::Generation;
 use crate::id::InvalidId;
 use crate::verdict::{Proof, Verdict};
 
-/// The header by which an explained refusal says why it is one.
 const WHY: &str = "x-bloom-guard";
 
 /// Makes the response to a refused request.
@@ -85,7 +84,7 @@ impl RejectReason {
 }
 
 impl Rejected {
-    /// Whether another guard has refused the request, inside of this one: then nobody has looked for a record.
+    /// Whether a guard inside of this one has refused the request: then nobody has looked for a record.
     pub(crate) fn is_in<B>(response: &Response<B>) -> bool {
         response.extensions().get::<Self>().is_some()
     }
@@ -173,7 +172,7 @@ impl<B: From<Vec<u8>>> Rejection<B> for ProblemDetails {
         let mut response = respond(rejected, B::from(body));
         let media_type = HeaderValue::from_static("application/problem+json");
         response.headers_mut().insert(CONTENT_TYPE, media_type);
-        // That of GET is for the server to say: a layer outside may send another body.
+        // For GET the server sets it, as a layer outside may change the body.
         if is_head {
             response.headers_mut().insert(CONTENT_LENGTH, length);
         }
@@ -207,7 +206,7 @@ impl<R: Rejection<B>, B> Rejection<B> for Explained<R> {
             Some(generation) => HeaderValue::try_from(format!("{reason}; generation={generation}")),
             None => Ok(HeaderValue::from_static(reason)),
         };
-        // A name and a number always are a header's value.
+        // A name and a number are always a valid value.
         if let Ok(why) = why {
             response.headers_mut().insert(WHY, why);
         }
@@ -215,7 +214,7 @@ impl<R: Rejection<B>, B> Rejection<B> for Explained<R> {
     }
 }
 
-/// Makes the response, and lets it say to the application why it is one.
+/// Makes the response, with the [`Rejected`] in its extensions.
 pub(crate) fn reject<B>(
     rejection: &(impl Rejection<B> + ?Sized),
     rejected: Rejected,
@@ -240,12 +239,11 @@ pub(crate) fn reject<B>(
 fn respond<B>(rejected: &Rejected, body: B) -> Response<B> {
     let mut response = Response::new(body);
     *response.status_mut() = rejected.status;
-    // There is none to take the place of.
-    response.headers_mut().append(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     response
 }
 
-/// Writes the problem. Neither text has anything in it that JSON would want escaped.
+/// Returns the problem as JSON. None of its texts needs escapes.
 fn problem(rejected: &Rejected) -> Vec<u8> {
     let title = rejected.status.canonical_reason().unwrap_or("Refused");
     let status = rejected.status.as_u16();

@@ -1,12 +1,7 @@
-//! The table: which requests pass, and what is remembered of their answers.
+//! The table of the guide's page `requests`: which requests pass, and what is remembered of their answers.
 //!
-//! Each id of a request has its row, and the request is decided as one:
-//!
-//! | the ids | the request |
-//! |---|---|
-//! | all absent | 404 |
-//! | any missed lately or unknown | enters the lane with as many as need it, or is answered 503 |
-//! | otherwise | passes |
+//! Each id of a list has its row. A list is answered 404 if all its ids are absent, and otherwise enters the lane with the ids that
+//! need it, or passes.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -24,22 +19,21 @@ use crate::refusal::Refusal;
 use crate::settings::{OnUnknown, Settings};
 use crate::verdict::{Doubt, Proof, Verdict};
 
-/// Ids remembered as found at the most, whatever the capacity: 16 MB.
+/// The most ids that are remembered as found, whatever the capacity: 16 MB.
 const MOST_FOUND: u64 = 1_000_000;
 /// For how long a record counts as found lately.
 const FOUND: Duration = Duration::from_secs(10 * 60);
-/// For how many lives of a null an id counts as missed lately: for longer than any null lasts, which is
-/// 1.1 of them at the most, and for less than two.
+/// For how many lives of a null an id counts as missed lately. A null lasts for up to 1.1 lives.
 const MISSED_LIFE: f64 = 1.5;
 /// Refusals before the first sample: whoever tries a guard by hand sees it refuse.
 const UNSAMPLED: u32 = 10;
 /// The shortest and the longest time a client is told to stay away.
 const RETRY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
 
-/// What decides on requests, and what it remembers to do so.
+/// Decides on requests.
 pub(crate) struct Gate {
     on_unknown: OnUnknown,
-    /// This process's mode, and the fleet's.
+    /// The mode of this process.
     mode: SharedMode,
     fleet: Arc<SharedMode>,
     hasher: IdHasher,
@@ -69,13 +63,17 @@ pub(crate) enum Ruling {
     },
 }
 
+/// An id of a request.
 pub(crate) struct Subject {
     pub(crate) id: Id,
     pub(crate) hash: IdHash,
     /// Its digest, if that was made.
     pub(crate) digest: Option<KeyedDigest>,
-    pub(crate) known: Known,
-    /// Why the handler of an admitted request may read the id; none if it is absent.
+    /// What the look-up said; present where none is needed.
+    pub(crate) verdict: Verdict,
+    /// Whether this process's copy of an earlier filter holds it, and it may pass by that.
+    is_copied: bool,
+    /// Why the handler may read it: known at once where no look-up is needed, else decided by [`Gate::rule`]. None if it is absent.
     pub(crate) reading: Option<Why>,
 }
 
@@ -100,19 +98,6 @@ pub(crate) enum Why {
     Sample,
     /// It would be refused in [`Mode::Enforce`].
     Shadow,
-}
-
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum Known {
-    /// It passes, and nobody was asked.
-    Unasked(Why),
-    /// The look-up is asked.
-    Asked {
-        /// What it said.
-        verdict: Verdict,
-        /// Whether this process's copy of an earlier filter holds it, and it may pass by that.
-        is_copied: bool,
-    },
 }
 
 /// What the table says of an id, before the lane is entered.
@@ -160,36 +145,32 @@ impl Gate {
         self.hasher.hash(id)
     }
 
-    /// Whether the first row decides: the record was found lately.
+    /// Whether the record was found lately.
     pub(crate) fn is_found(&self, id: IdHash, now: Instant) -> bool {
         self.found.holds(id, now)
     }
 
-    /// Whether an id may pass by a copy of a filter whose build began then: it is not missed, and nothing since has
-    /// made it suspect.
+    /// Whether an id may pass by a copy of a filter whose build began at `built`: it is not missed, and not suspect since.
     pub(crate) fn is_trusted(&self, id: IdHash, built: Instant, now: Instant) -> bool {
         !self.missed.noted_since(id, built, now) && !self.missed.holds(id, now)
     }
 
-    /// The share of all ids that a copy of a filter whose build began then is not asked about, for want of room for
-    /// suspects.
+    /// Returns the share of all ids about which such a copy is not asked, for want of room for suspects.
     pub(crate) fn silenced(&self, built: Instant) -> f64 {
         self.missed.forgotten_since(built)
     }
 
-    /// Whether other requests for an id may wait for a request's answer: it will pass, and nothing is known of its record here.
+    /// Whether other requests for the id may wait for the answer to this one: it will pass, and its record is neither found nor
+    /// missed.
     pub(crate) fn leads(&self, of: &Subject, now: Instant) -> bool {
-        let passes = match of.known {
-            Known::Unasked(why) => why != Why::Found,
-            Known::Asked { verdict, .. } => !matches!(verdict, Verdict::Absent(_)),
-        };
+        let passes = of.reading != Some(Why::Found) && !matches!(of.verdict, Verdict::Absent(_));
         passes && self.mode() == Mode::Enforce && !self.missed.holds(of.hash, now)
     }
 
     /// Decides on a request for ids of which this is known. `unread` counts listed texts that are no ids: the handler may read
     /// them otherwise, so with any the request is not refused as absent.
     pub(crate) fn rule(&self, ids: &mut [Subject], unread: usize, now: Instant) -> Ruling {
-        if let [Subject { known: Known::Unasked(why), .. }] = ids {
+        if let [Subject { reading: Some(why), .. }] = ids {
             return Ruling::Admit { why: *why, permit: None, no_room: None };
         }
         let mut why = Why::Found;
@@ -198,25 +179,27 @@ impl Gate {
         let mut is_shed = false;
         let mut unsure = Verdict::Present;
         for of in &mut *ids {
-            of.reading = match self.row(of.hash, of.known, now) {
-                Row::Pass(why) => Some(why),
-                Row::Refuse(by) => {
-                    if by == Proof::Null {
-                        proof = by;
+            if of.reading.is_none() {
+                of.reading = match self.row(of, now) {
+                    Row::Pass(why) => Some(why),
+                    Row::Refuse(by) => {
+                        if by == Proof::Null {
+                            proof = by;
+                        }
+                        None
                     }
-                    None
-                }
-                Row::Lane(why, verdict) => {
-                    limited += 1;
-                    unsure = verdict;
-                    Some(why)
-                }
-                Row::Shed(verdict) => {
-                    is_shed = true;
-                    unsure = verdict;
-                    Some(Why::Unknown)
-                }
-            };
+                    Row::Lane(why, verdict) => {
+                        limited += 1;
+                        unsure = verdict;
+                        Some(why)
+                    }
+                    Row::Shed(verdict) => {
+                        is_shed = true;
+                        unsure = verdict;
+                        Some(Why::Unknown)
+                    }
+                };
+            }
             why = why.max(of.reading.unwrap_or(Why::Present));
         }
         let is_absent = unread == 0 && ids.iter().all(|of| of.reading.is_none());
@@ -243,15 +226,12 @@ impl Gate {
         }
     }
 
-    fn row(&self, id: IdHash, known: Known, now: Instant) -> Row {
-        let (verdict, is_copied) = match known {
-            Known::Unasked(why) => return Row::Pass(why),
-            Known::Asked { verdict, is_copied } => (verdict, is_copied),
-        };
+    fn row(&self, of: &Subject, now: Instant) -> Row {
+        let Subject { hash, verdict, is_copied, .. } = *of;
         match verdict {
             Verdict::Absent(_) if self.samples(now) => Row::Pass(Why::Sample),
             Verdict::Absent(proof) => Row::Refuse(proof),
-            Verdict::Present if self.missed.holds(id, now) => Row::Lane(Why::Present, verdict),
+            Verdict::Present if self.missed.holds(hash, now) => Row::Lane(Why::Present, verdict),
             Verdict::Present => Row::Pass(Why::Present),
             // What a filter that settles lacks is looked into, also if an earlier filter's copy holds it.
             Verdict::Unknown(Doubt::Settling) if is_copied => Row::Pass(Why::Unsettled),
@@ -281,14 +261,14 @@ impl Gate {
         self.sample.take(now).is_ok()
     }
 
-    /// The record was found. What was noted as found just now was taken from the missed with that.
+    /// The record was found. An id that was noted as found just now is not among the missed any more.
     pub(crate) fn found(&self, id: IdHash, now: Instant) {
         if self.found.note(id, now) {
             self.missed.forget(id);
         }
     }
 
-    /// The record was missing; says whether that is the first that is known of it.
+    /// The record was missing. Returns whether nothing was known of the id before.
     pub(crate) fn missing(&self, id: IdHash, now: Instant) -> bool {
         let first = !self.missed.knows(id);
         if self.found.holds(id, now) {
@@ -300,14 +280,13 @@ impl Gate {
         first
     }
 
-    /// Nothing was learnt of an id that passed by a copy: the look-up is asked about it from now on.
+    /// The answer to a request that passed by a copy says nothing of the record: the id is looked up from now on.
     pub(crate) fn doubted(&self, id: IdHash, now: Instant) {
         if !self.found.holds(id, now) {
             self.missed.mark(id, now);
         }
     }
 
-    /// The request was given up or failed, or its answer tells nothing of the record.
     pub(crate) fn not_answered(&self, id: IdHash, now: Instant) {
         if !self.found.holds(id, now) {
             self.missed.note(id, now);
@@ -326,17 +305,23 @@ impl Gate {
 }
 
 impl Subject {
-    pub(crate) const fn new(
+    pub(crate) const fn unasked(
         id: Id,
         hash: IdHash,
         digest: Option<KeyedDigest>,
-        known: Known,
+        why: Why,
     ) -> Self {
-        let reading = match known {
-            Known::Unasked(why) => Some(why),
-            Known::Asked { .. } => None,
-        };
-        Self { id, hash, digest, known, reading }
+        Self { id, hash, digest, verdict: Verdict::Present, is_copied: false, reading: Some(why) }
+    }
+
+    pub(crate) const fn asked(
+        id: Id,
+        hash: IdHash,
+        digest: Option<KeyedDigest>,
+        is_copied: bool,
+    ) -> Self {
+        let verdict = Verdict::Unknown(Doubt::Timeout);
+        Self { id, hash, digest, verdict, is_copied, reading: None }
     }
 }
 

@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 use crate::decide::bucket::Bucket;
 
-/// How long a client should stay away when the lane has no room but time would not help by itself.
+/// How long a client should stay away from a lane that is full, as nobody knows when it will not be.
 const FULL: Duration = Duration::from_secs(1);
 
 pub(crate) struct Lane {
@@ -47,10 +47,10 @@ impl fmt::Display for LaneState {
     }
 }
 
-/// Counts what happened in the last minute, by parts of ten seconds.
+/// Counts events of the last minute, by parts of ten seconds.
 struct LastMinute {
     parts: [u64; PARTS],
-    /// When the part began that is counted now, the last of them.
+    /// When the current part began, which is the last one.
     since: Instant,
 }
 
@@ -58,7 +58,6 @@ const PARTS: usize = 6;
 const PART: Duration = Duration::from_secs(10);
 
 impl LastMinute {
-    /// Begins further parts, if it is time to.
     fn proceed(&mut self, now: Instant) -> &mut Self {
         let passed = now.saturating_duration_since(self.since).as_secs() / PART.as_secs();
         if passed > 0 {
@@ -75,7 +74,7 @@ impl LastMinute {
 pub(crate) type Permit = OwnedSemaphorePermit;
 
 impl Lane {
-    /// Returns a lane for so many requests at once, and in a burst, and for so many ids a second.
+    /// Creates a lane for `concurrency` requests at once, which is also the burst, and `per_second` ids a second.
     pub(crate) fn new(concurrency: u32, per_second: u32) -> Self {
         Self {
             concurrency,
@@ -86,8 +85,8 @@ impl Lane {
         }
     }
 
-    /// Enters with `ids` ids, or says when to come again. They take one place, and a token each. Never waits:
-    /// a request that waits holds memory.
+    /// Enters with `ids` ids, which take one place and a token each, or returns when to come again. Never waits: a request that
+    /// waits holds memory.
     pub(crate) fn enter(&self, ids: u32, now: Instant) -> Result<Permit, Duration> {
         // Room first: a lane that is full must not use up its tokens.
         let permit = Arc::clone(&self.room).try_acquire_owned().map_err(|_| FULL);

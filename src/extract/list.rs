@@ -95,8 +95,8 @@ where
     }
 }
 
-/// Returns the ids that a request lists, each once, in the order of their bytes, and how many more are listed that are no ids.
-/// Fails where the list is too long, or has no id: why the first is none.
+/// Returns the ids of a list, each once, in the order of their bytes, and how many listed texts are no ids. Fails if the list is too
+/// long, or has no id.
 pub(crate) fn readable(listed: Vec<Result<Id, InvalidId>>) -> Result<(Vec<Id>, usize), InvalidId> {
     let len = listed.len();
     if len > Id::MAX_LISTED {

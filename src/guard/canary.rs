@@ -20,11 +20,11 @@ use crate::observe::metrics::Metrics;
 use crate::store::{Distrusted, Lookup, Store};
 use crate::verdict::{Doubt, Proof, Verdict};
 
-/// Findings that wait to be looked into.
+/// The most findings that wait to be looked into.
 const ROOM: usize = 256;
-/// The least time between two alarms in the log; all are counted.
+/// The least time between two alarms in the log.
 const PAUSE: Duration = Duration::from_secs(1);
-/// The same for records that a filter lacked while it settled.
+/// The same for records that a settling filter lacks.
 const UNSETTLED_PAUSE: Duration = Duration::from_secs(60);
 
 /// Records that were found although the guard held them absent.

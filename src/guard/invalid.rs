@@ -16,15 +16,15 @@ use crate::id::InvalidId;
 use crate::nulls::rules::is_found;
 use crate::observe::metrics::Metrics;
 
-/// The least time between two alarms in the log; all are counted.
+/// The least time between two alarms in the log.
 const PAUSE: Duration = Duration::from_secs(1);
-/// When none of the first requests has an id, there is a warning after this number.
+/// The warning comes when none of the first requests, as many as this, has an id.
 const WITHOUT_ID: u32 = 1_000;
-/// Requests that look like another guard's count for a hundredth of one.
+/// The weight of a request. One that looks like another guard's weighs 1.
 const WHOLE: u32 = 100;
 const ENOUGH: u32 = WITHOUT_ID * WHOLE;
 
-/// How many refusals of invalid ids pass as a sample, and what is said of their answers.
+/// Lets a sample of requests with invalid ids pass, and judges their answers.
 pub(crate) struct InvalidCanary {
     sample: Bucket,
     alarms: Throttle,
@@ -59,12 +59,12 @@ impl InvalidCanary {
     }
 }
 
-/// Warns once, unless there was an id in a request before.
+/// Warns once if requests have no id, unless one had an id before.
 #[derive(Default)]
 pub(crate) struct NoIdAlarm(AtomicU32);
 
 impl NoIdAlarm {
-    /// Notes what was found in a request. Once the warning has no use any more, this only reads.
+    /// Notes what was found in a request. Only reads once an id was found or the warning written.
     pub(crate) fn note(
         &self,
         extraction: &Extraction,

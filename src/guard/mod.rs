@@ -1,7 +1,4 @@
-//! The guard itself: asks the store, decides by the table, and learns from answers.
-//!
-//! The middleware brings a request's ids and learns what becomes of it; when an admitted request has been answered, it says
-//! how.
+//! The guard itself: asks the store, decides by the table, and learns from the answers that the middleware brings.
 
 pub(crate) mod canary;
 pub(crate) mod finding;
@@ -24,7 +21,7 @@ use self::removed::Removed;
 use crate::background::persist;
 use crate::decide::bucket::{Bucket, Throttle};
 use crate::decide::flights::Flights;
-use crate::decide::gate::{Gate, Known, Ruling, Subject, Why};
+use crate::decide::gate::{Gate, Ruling, Subject, Why};
 use crate::decide::recent::IdHash;
 use crate::error::StoreError;
 use crate::extract::IdExtractor;
@@ -40,25 +37,24 @@ use crate::random;
 use crate::rebuild::{ErasedSource, Rebuilder, Schedule};
 use crate::settings::Settings;
 use crate::store::{Answer, Inserted, Lookup, NewNull, NullClaim, Remembered, Store};
-use crate::verdict::{Doubt, Proof, Verdict};
+use crate::verdict::{Proof, Verdict};
 
-/// The least time between two lines about requests that are answered 503.
+/// The least time between two log lines about requests answered 503.
 const BUSY_PAUSE: Duration = Duration::from_secs(60);
-/// The least time between two lines about refusals, if anybody reads so much.
+/// The least time between two log lines about refusals.
 const REFUSAL_PAUSE: Duration = Duration::from_secs(1);
 /// How long a removal is remembered without a regular schedule.
 const REMOVED_TTL: Duration = Duration::from_secs(24 * 60 * 60);
-/// How often the guard looks how it fares.
+/// How often the guard looks at its state.
 const WATCH: Duration = Duration::from_secs(1);
-/// A failover is over within this many looks, and a small rebuild.
+/// So many looks without a filter before a line is written: most failovers and small rebuilds take less.
 const LONG: u32 = 10;
 
-/// How many removals are remembered: each takes some 150 bytes of Redis until a rebuild has read that the record is
-/// gone. With rebuilds each hour that is 55 MB at most.
+/// How many removals are remembered. Each takes some 150 bytes of Redis until the next rebuild: with one each hour, 55 MB at most.
 const REMOVALS_AT_ONCE: u32 = 10_000;
 const REMOVALS_PER_SECOND: u32 = 100;
 
-/// What decides and learns: what all clones, layers and services of one guard share.
+/// What all clones, layers and services of one guard share.
 pub(crate) struct Guard {
     pub(crate) store: Arc<Store>,
     pub(crate) extractor: Arc<dyn IdExtractor>,
@@ -133,27 +129,21 @@ impl Guard {
         }
     }
 
-    /// Takes an id that a request asks for, with what is known of it before anybody is asked: enough to pass, or what the
-    /// look-up's answer is missing from.
+    /// Returns what is known of an id before it is looked up.
     #[inline]
     pub(crate) fn subject(&self, id: Id, now: Instant) -> Subject {
         let hash = self.gate.hash(&id);
         if self.gate.is_found(hash, now) {
-            return Subject::new(id, hash, None, Known::Unasked(Why::Found));
+            return Subject::unasked(id, hash, None, Why::Found);
         }
         let (digest, copied) = self.store.copied(&id);
-        let known = match copied.filter(|copied| self.gate.is_trusted(hash, copied.at, now)) {
-            Some(copied) if copied.of_live => Known::Unasked(Why::Copied),
-            copied => Known::Asked {
-                verdict: Verdict::Unknown(Doubt::Timeout),
-                is_copied: copied.is_some(),
-            },
-        };
-        Subject::new(id, hash, digest, known)
+        match copied.filter(|copied| self.gate.is_trusted(hash, copied.at, now)) {
+            Some(copied) if copied.of_live => Subject::unasked(id, hash, digest, Why::Copied),
+            copied => Subject::asked(id, hash, digest, copied.is_some()),
+        }
     }
 
-    /// Counts what a look-up said that was asked for then; returns what it says to a request that only such a null may
-    /// refuse.
+    /// Counts a look-up that began at `asked`. Returns its verdict for a request that nulls of the scope `needed` may refuse.
     pub(crate) fn heed(
         &self,
         lookup: &Lookup,
@@ -165,7 +155,7 @@ impl Guard {
         lookup.verdict_for(needed)
     }
 
-    /// Decides on a request for ids of which this is known, and for others that could not be read.
+    /// Decides as [`Gate::rule`], and counts.
     #[inline]
     pub(crate) fn rule(&self, ids: &mut [Subject], unread: usize, now: Instant) -> Ruling {
         let ruling = self.gate.rule(ids, unread, now);
@@ -208,7 +198,7 @@ impl Guard {
         }
     }
 
-    /// Writes a line about one refusal a second, if anybody reads that. The id itself is in no line: its digest is.
+    /// Writes a line about one refusal a second, with the id's digest: no line has an id.
     pub(crate) fn tell_of_refusal(
         &self,
         id: &Id,
@@ -250,15 +240,13 @@ impl Guard {
         }
     }
 
-    /// An admitted request was answered, and nothing of it tells of the record.
     pub(crate) fn says_nothing(&self, hash: IdHash, why: Why) {
         if why == Why::Copied {
             self.gate.doubted(hash, Instant::now());
         }
     }
 
-    /// Remembers a null. Only for a request whose look-up said that the id is present: any other knows
-    /// neither the generation nor the time that a null rests on.
+    /// Remembers a null, if there are not too many a second.
     pub(crate) fn learn(&self, id: &Id, claim: NullClaim, lesson: Lesson) -> Answer<()> {
         if self.null_writes.take(Instant::now()).is_err() {
             self.metrics.nulls_limited.add(1);
@@ -300,8 +288,7 @@ impl Guard {
         self.metrics.probe(&self.store).await;
     }
 
-    /// Looks each second how the guard fares, for as long as it is polled. Writes a line when no filter has answered for a
-    /// while, whatever the reason, and one when it answers again.
+    /// Looks at the guard's state each second, and writes a line when no filter has answered for a while, and when one answers again.
     pub(crate) async fn watch(self: Arc<Self>) {
         let filter = &**self.name();
         let mut unready = 0;
@@ -337,7 +324,7 @@ impl Guard {
     }
 }
 
-/// Returns a lifetime that differs by up to a tenth either way, lest nulls stored together end together.
+/// Changes a lifetime by up to a tenth, lest nulls stored together end together.
 fn spread(ttl: Duration) -> Duration {
     ttl.mul_f64(0.9 + 0.2 * random::fraction())
 }

@@ -31,10 +31,10 @@ pin_project! {
 pin_project! {
     #[project = StateProj]
     enum State<F, S, R, ReqBody, ResBody> {
-        // Boxed, so that requests that do not wait are moved with less.
+        // Boxed: futures of requests that do not wait stay small to move.
         LookingUp { waiting: Option<Box<Waiting<S, R, ReqBody>>> },
         Running { #[pin] response: F, admitted: Option<Admitted> },
-        // The response is handed on once that which it taught is remembered.
+        // The response is handed on when what it taught is remembered.
         Answered { remembering: Option<BoxFuture<'static, ()>>, response: Option<Response<ResBody>> },
     }
 }
@@ -51,7 +51,6 @@ pub(super) struct Waiting<S, R, ReqBody> {
 }
 
 impl<F, S, R, ReqBody, ResBody> ResponseFuture<F, S, R, ReqBody, ResBody> {
-    /// The request is with the service within; its response may be looked at.
     pub(super) const fn running(response: F, admitted: Option<Admitted>) -> Self {
         Self { state: State::Running { response, admitted } }
     }

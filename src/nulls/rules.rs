@@ -1,7 +1,7 @@
 //! What a response teaches: whether the record was found, and which 404 becomes a null.
 //!
-//! A null is shared by all who ask for the id, so it must not be learnt from an answer that was meant
-//! for one caller (RFC 9111 §3.5), nor from one that its sender does not want kept.
+//! A null refuses other callers' requests, so it must not be learnt from an answer that was meant for one caller (RFC 9111 §3.5), nor
+//! from one that must not be kept.
 
 use std::time::Duration;
 
@@ -18,11 +18,9 @@ use super::scope::Scope;
 pub struct NegativeCaching {
     pub(crate) ttl: Duration,
     pub(crate) handler_time: Duration,
-    /// A 410 counts as a 404 does.
     pub(crate) gone_counts: bool,
-    /// An absence is the same for everybody, signed in or not.
     pub(crate) shared: bool,
-    /// Whether only a response with [`Missing`](crate::Missing) says that the record is missing; none for what the extractor says.
+    /// None for the extractor's choice.
     pub(crate) marker: Option<bool>,
 }
 
@@ -79,8 +77,7 @@ impl NegativeCaching {
         Self { marker: Some(required), ..self }
     }
 
-    /// Returns the same, and requires a marker where nothing was said and the extractor's 404s may be about something else than
-    /// the record.
+    /// Requires a marker if the application has not said and the extractor is ambiguous.
     pub(crate) fn behind(self, is_ambiguous: bool) -> Self {
         Self { marker: self.marker.or(Some(is_ambiguous)), ..self }
     }
@@ -124,9 +121,8 @@ impl RequestKind {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Outcome {
     Found,
-    /// It is missing; a null may be learnt from that, or not.
     Missing(Option<Lesson>),
-    /// The request failed, or something may be missing that is not the record.
+    /// The request failed, or something else than the record may be missing.
     NotAnswered,
     SaysNothing,
 }
@@ -166,7 +162,6 @@ impl NegativeCaching {
         if credentials { Scope::Everyone } else { Scope::Anonymous }
     }
 
-    /// Returns what a response says of the record that was asked for.
     pub(crate) fn outcome<B>(self, kind: RequestKind, response: &Response<B>) -> Outcome {
         let status = response.status();
         if is_found(status) && kind.reads {

@@ -4,7 +4,7 @@
 use metrics::{Histogram, Unit, describe_histogram, histogram};
 use tokio::time::Instant;
 
-/// Each kind of work that is timed, what its time is, and its outcomes.
+/// Each kind of work, its help text and its outcomes.
 #[cfg(feature = "metrics")]
 const WORK: [(&str, &str, &[&str]); 3] = [
     ("check", "How long a look-up of an id takes", &["present", "absent", "unknown"]),
@@ -12,7 +12,6 @@ const WORK: [(&str, &str, &[&str]); 3] = [
     ("rebuild", "How long a rebuild of this process takes", &["done", "failed"]),
 ];
 
-/// How long each kind of work takes, by its outcome: every handle, made once.
 pub(crate) struct Times {
     #[cfg(feature = "metrics")]
     handles: Vec<(&'static str, &'static str, Histogram)>,
@@ -41,7 +40,7 @@ impl Times {
         }
     }
 
-    /// Some work of this kind, begun then, has ended.
+    /// Records the time of work that began at `begun`.
     pub(crate) fn took(&self, work: &str, outcome: &str, begun: Instant) {
         #[cfg(feature = "metrics")]
         if let Some((.., histogram)) =

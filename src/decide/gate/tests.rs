@@ -24,18 +24,14 @@ fn id(n: u64) -> Id {
     Id::display(&n).unwrap()
 }
 
-/// What is known where no copy holds the id.
-fn known(verdict: Verdict) -> Known {
-    Known::Asked { verdict, is_copied: false }
-}
-
-fn subject(hash: IdHash, known: Known) -> Subject {
-    Subject::new(id(0), hash, None, known)
+/// An id of which the look-up has said this; no copy holds it.
+fn asked(hash: IdHash, verdict: Verdict) -> Subject {
+    Subject { verdict, ..Subject::asked(id(0), hash, None, false) }
 }
 
 /// Decides on a request for one id.
-fn rule(gate: &Gate, id: IdHash, known: Known, now: Instant) -> Ruling {
-    gate.rule(&mut [subject(id, known)], 0, now)
+fn rule(gate: &Gate, id: IdHash, verdict: Verdict, now: Instant) -> Ruling {
+    gate.rule(&mut [asked(id, verdict)], 0, now)
 }
 
 fn why(ruling: &Ruling) -> Option<Why> {
@@ -46,7 +42,7 @@ fn why(ruling: &Ruling) -> Option<Why> {
 fn passing(gate: &Gate, ids: impl Fn(u64) -> u64, verdict: Verdict) -> usize {
     let now = Instant::now();
     let rulings: Vec<_> =
-        (0..1_000).map(|n| rule(gate, gate.hash(&id(ids(n))), known(verdict), now)).collect();
+        (0..1_000).map(|n| rule(gate, gate.hash(&id(ids(n))), verdict, now)).collect();
     rulings.iter().filter(|ruling| why(ruling).is_some()).count()
 }
 
@@ -54,7 +50,7 @@ fn passing(gate: &Gate, ids: impl Fn(u64) -> u64, verdict: Verdict) -> usize {
 async fn what_is_unknown_is_never_refused_and_enters_the_lane() {
     let gate = gate(&settings());
     assert_eq!(passing(&gate, |n| n, UNKNOWN), 64);
-    let busy = rule(&gate, gate.hash(&id(1)), known(UNKNOWN), Instant::now());
+    let busy = rule(&gate, gate.hash(&id(1)), UNKNOWN, Instant::now());
     assert!(matches!(busy, Ruling::Busy { retry_after, .. } if retry_after == RETRY.0));
 }
 
@@ -76,7 +72,7 @@ async fn a_404_or_a_removal_ends_it_and_what_tells_nothing_does_not() {
     assert!(gate.is_found(seven, now));
     gate.missing(seven, now);
     assert!(!gate.is_found(seven, now));
-    assert_eq!(why(&rule(&gate, seven, known(Verdict::Present), now)), Some(Why::Present));
+    assert_eq!(why(&rule(&gate, seven, Verdict::Present, now)), Some(Why::Present));
     gate.found(seven, now);
     gate.removed(&id(7), now);
     assert!(!gate.is_found(seven, now));
@@ -129,8 +125,7 @@ async fn the_sample_is_as_small_as_it_says() {
     let gate = gate(&Settings { audits: 2, ..settings() });
     let (begun, mut sampled) = (Instant::now(), 0);
     for ms in 0..10_000 {
-        let ruling =
-            rule(&gate, gate.hash(&id(ms)), known(ABSENT), begun + Duration::from_millis(ms));
+        let ruling = rule(&gate, gate.hash(&id(ms)), ABSENT, begun + Duration::from_millis(ms));
         sampled += u32::from(why(&ruling) == Some(Why::Sample));
     }
     assert_eq!(sampled, 19, "none at the beginning, and then two a second");
@@ -142,7 +137,7 @@ async fn the_first_ten_refusals_of_a_process_are_no_sample() {
     let gate = gate(&Settings { audits: 1, ..settings() });
     let later = Instant::now() + Duration::from_secs(3_600);
     let sampled = (0..12).map(|n| {
-        let ruling = rule(&gate, gate.hash(&id(n)), known(ABSENT), later);
+        let ruling = rule(&gate, gate.hash(&id(n)), ABSENT, later);
         why(&ruling) == Some(Why::Sample)
     });
     assert_eq!(sampled.collect::<Vec<_>>(), [[false; 10].as_slice(), &[true, false]].concat());
@@ -163,7 +158,7 @@ fn everything_passes_in(mode: Mode) {
     let gate = gate(&settings());
     gate.set_mode(mode);
     let now = Instant::now();
-    let rule = |verdict| rule(&gate, gate.hash(&id(7)), known(verdict), now);
+    let rule = |verdict| rule(&gate, gate.hash(&id(7)), verdict, now);
     assert_eq!(why(&rule(ABSENT)), Some(Why::Shadow));
     assert_eq!(why(&rule(Verdict::Present)), Some(Why::Present));
     let rulings: Vec<_> = (0..64).map(|_| rule(UNKNOWN)).collect();
@@ -271,7 +266,8 @@ async fn the_gate_decides_as_the_table_does() {
             } else if is_copied && of_live {
                 "copied"
             } else {
-                match rule(&gate, hash, Known::Asked { verdict, is_copied }, now) {
+                let subject = Subject { is_copied, ..asked(hash, verdict) };
+                match gate.rule(&mut [subject], 0, now) {
                     Ruling::Refuse(_) => "404",
                     Ruling::Admit { permit: None, .. } => "passes",
                     Ruling::Admit { .. } => "lane",
@@ -315,8 +311,12 @@ fn lists() -> impl Iterator<Item = [usize; 3]> {
 }
 
 fn subjects(gate: &Gate, list: &[usize]) -> Vec<Subject> {
-    let known = |id: usize| KNOWN[id].map_or(Known::Unasked(Why::Found), known);
-    list.iter().map(|n| subject(gate.hash(&id(*n as u64)), known(*n))).collect()
+    let subject = |n: usize| {
+        let hash = gate.hash(&id(n as u64));
+        let found = || Subject::unasked(id(0), hash, None, Why::Found);
+        KNOWN[n].map_or_else(found, |verdict| asked(hash, verdict))
+    };
+    list.iter().map(|n| subject(*n)).collect()
 }
 
 fn readings(ids: &[Subject]) -> Vec<Option<Why>> {
