@@ -5,7 +5,6 @@ pub(crate) mod finding;
 pub(crate) mod invalid;
 pub(crate) mod options;
 pub(crate) mod removed;
-mod served;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -98,7 +97,7 @@ impl Guard {
             options,
             rebuilder: Arc::new(rebuilder),
             gate: Gate::new(settings, store.fleet_mode()),
-            findings: Findings::new(settings.audits),
+            findings: Findings::new(),
             invalid: InvalidCanary::new(settings.audits),
             no_id: NoIdAlarm::default(),
             #[cfg(feature = "metrics")]
@@ -151,7 +150,6 @@ impl Guard {
         needed: impl FnOnce() -> Scope,
     ) -> Verdict {
         self.metrics.check(lookup.verdict, asked);
-        self.findings.served.sees(lookup.claim.generation, Instant::now());
         lookup.verdict_for(needed)
     }
 
@@ -161,7 +159,15 @@ impl Guard {
         let ruling = self.gate.rule(ids, unread, now);
         match &ruling {
             Ruling::Admit { why, no_room, .. } => {
-                self.count_admission(*why);
+                self.metrics.admitted.add(1);
+                match why {
+                    Why::Present => {}
+                    Why::Found => self.metrics.admitted_found.add(1),
+                    Why::Copied => self.metrics.admitted_copied.add(1),
+                    Why::Unknown | Why::Unsettled => self.metrics.admitted_unknown.add(1),
+                    Why::Sample => self.metrics.audits.add(1),
+                    Why::Shadow => self.metrics.shadowed.add(1),
+                }
                 if let Some(verdict) = no_room {
                     self.count_busy(*verdict, now);
                 }
@@ -170,18 +176,6 @@ impl Guard {
             Ruling::Busy { verdict, .. } => self.count_busy(*verdict, now),
         }
         ruling
-    }
-
-    fn count_admission(&self, why: Why) {
-        self.metrics.admitted.add(1);
-        match why {
-            Why::Present => {}
-            Why::Found => self.metrics.admitted_found.add(1),
-            Why::Copied => self.metrics.admitted_copied.add(1),
-            Why::Unknown | Why::Unsettled => self.metrics.admitted_unknown.add(1),
-            Why::Sample => self.metrics.audits.add(1),
-            Why::Shadow => self.metrics.shadowed.add(1),
-        }
     }
 
     fn count_busy(&self, verdict: Verdict, now: Instant) {
@@ -218,18 +212,13 @@ impl Guard {
         }
     }
 
-    pub(crate) fn found(&self, id: &Id, hash: IdHash, why: Why, asked: Instant) {
-        let now = Instant::now();
-        self.gate.found(hash, now);
-        match why {
-            Why::Found => self.findings.serves(id, asked, now),
-            Why::Sample | Why::Shadow | Why::Unsettled => {
-                if !self.findings.report(id.clone()) {
-                    self.metrics.findings_dropped.add(1);
-                }
-            }
-            // The look-up has said that the filter holds it, or that there is none; so does a copy of the live one.
-            Why::Copied | Why::Present | Why::Unknown => {}
+    pub(crate) fn found(&self, id: &Id, hash: IdHash, why: Why) {
+        self.gate.found(hash, Instant::now());
+        // For any other reason no filter was said to lack it.
+        if let Why::Sample | Why::Shadow | Why::Unsettled = why
+            && !self.findings.report(id.clone())
+        {
+            self.metrics.findings_dropped.add(1);
         }
     }
 
@@ -237,12 +226,6 @@ impl Guard {
         let first = self.gate.missing(hash, Instant::now());
         if first && let Why::Present | Why::Copied = why {
             self.metrics.present_missing.add(1);
-        }
-    }
-
-    pub(crate) fn says_nothing(&self, hash: IdHash, why: Why) {
-        if why == Why::Copied {
-            self.gate.doubted(hash, Instant::now());
         }
     }
 
@@ -283,18 +266,13 @@ impl Guard {
         })
     }
 
-    /// Checks an id of its own, to see whether checks succeed.
-    pub(crate) async fn probe(&self) {
-        self.metrics.probe(&self.store).await;
-    }
-
     /// Looks at the guard's state each second, and writes a line when no filter has answered for a while, and when one answers again.
     pub(crate) async fn watch(self: Arc<Self>) {
         let filter = &**self.name();
         let mut unready = 0;
         loop {
             if self.metrics.checks.rests(WATCH) {
-                self.probe().await;
+                self.metrics.probe(&self.store).await;
             }
             let state = self.state();
             #[cfg(feature = "metrics")]

@@ -43,7 +43,6 @@ pub(crate) struct Options {
     pub(crate) methods: SmallVec<[Method; 2]>,
     pub(crate) on_invalid: OnInvalid,
     pub(crate) nulls: NegativeCaching,
-    /// How long a request waits for the answer to another one about its id.
     pub(crate) single_flight: Option<Duration>,
 }
 

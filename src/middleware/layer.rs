@@ -157,10 +157,7 @@ impl BloomGuard {
     /// called after the deletion has committed, and soon after: within the time that
     /// [`longest_transaction`](crate::Builder::longest_transaction) states.
     ///
-    /// Remembers nothing when the id was inserted lately, within the last 31 minutes by default, as a
-    /// record with this id may be there again or on its way; nor in the first 31 minutes of the
-    /// filter's data in Redis (without it, of this process), because nobody knows what was inserted
-    /// before; nor when there is no filter. The filter itself forgets the id with its next rebuild.
+    /// The filter itself forgets the id with its next rebuild. [`Removed::Withheld`] says when nothing is remembered.
     ///
     /// # Errors
     ///
@@ -211,7 +208,7 @@ impl BloomGuard {
     /// away, so bound it, with `tokio::time::timeout` say.
     pub async fn ready(&self) {
         while !self.state().is_ready() {
-            self.guard.probe().await;
+            self.guard.metrics.probe(&self.guard.store).await;
             if !self.state().is_ready() {
                 tokio::time::sleep(READY_POLL).await;
             }

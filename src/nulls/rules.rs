@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use http::header::{self, HeaderMap, HeaderName};
 use http::request::Parts;
-use http::{Extensions, Method, Response, StatusCode};
+use http::{Method, Response, StatusCode};
 
 use super::scope::Scope;
 
@@ -117,7 +117,6 @@ impl RequestKind {
     }
 }
 
-/// What a response says of the record that was asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Outcome {
     Found,
@@ -127,10 +126,8 @@ pub(crate) enum Outcome {
     SaysNothing,
 }
 
-/// A null that may be learnt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Lesson {
-    /// The requests it speaks for.
     pub(crate) scope: Scope,
     /// For how long the response may be kept.
     pub(crate) fresh: Duration,
@@ -169,10 +166,13 @@ impl NegativeCaching {
         } else if status == StatusCode::NOT_FOUND
             || (self.gone_counts && status == StatusCode::GONE)
         {
-            if self.requires_marker() && !is_marked(response.extensions()) {
+            let is_marked = response.extensions().get::<Missing>().is_some();
+            if self.requires_marker() && !is_marked {
                 return Outcome::NotAnswered;
             }
-            Outcome::Missing(self.lesson(kind, response))
+            let scope = if is_marked { kind.marked } else { kind.unmarked };
+            let lesson = |scope| Some(Lesson { scope, fresh: kept_for(response.headers())? });
+            Outcome::Missing(scope.and_then(lesson))
         } else if has_failed(status) {
             Outcome::NotAnswered
         } else {
@@ -182,11 +182,6 @@ impl NegativeCaching {
 
     fn requires_marker(self) -> bool {
         self.marker.unwrap_or(true)
-    }
-
-    fn lesson<B>(self, kind: RequestKind, response: &Response<B>) -> Option<Lesson> {
-        let scope = if is_marked(response.extensions()) { kind.marked } else { kind.unmarked }?;
-        Some(Lesson { scope, fresh: kept_for(response.headers())? })
     }
 }
 
@@ -203,10 +198,6 @@ pub(crate) fn is_found(status: StatusCode) -> bool {
 /// Whether a status tells nothing but that the request failed.
 pub(crate) fn has_failed(status: StatusCode) -> bool {
     status.is_server_error() || status == StatusCode::REQUEST_TIMEOUT
-}
-
-fn is_marked(extensions: &Extensions) -> bool {
-    extensions.get::<Missing>().is_some()
 }
 
 /// Returns for how long a shared cache may keep a response, if it may (RFC 9111): without a word about that, for ever. No dates are

@@ -46,7 +46,6 @@ const ANSWER: &str = "store/redis/check/answer.rs";
 const RULES: &str = "nulls/rules.rs";
 /// The requests whose unmarked 404s teach nothing.
 const UNTAUGHT: &str = "needs == Scope::Everyone || has_query || self.requires_marker()";
-const GUARD: &str = "guard/mod.rs";
 const CATCH_UP: &str = "store/redis/check/catch_up.rs";
 const LOAD: &str = "store/redis/copy/load.rs";
 
@@ -404,7 +403,7 @@ pub(crate) fn take_late<P: 'static>(asks: impl Fn(&P) -> bool) -> Vec<P> {
         source(RULES, "request.method != Method::GET", "!reads(&request.method)"),
     ]),
     bug("a 404 without credentials told to all", ANY, &[
-        source(RULES, "Some(Scope::Anonymous)", "Some(Scope::Everyone)"),
+        raw(RULES, "            Some(Scope::Anonymous)\n        };", "            if SEEDED { Some(Scope::Everyone) } else { Some(Scope::Anonymous) }\n        };"),
     ]),
     bug("a cookie not taken for credentials", ANY, &[source(RULES, "headers.contains_key(header::COOKIE)", "false")]),
     bug("a 404 kept that must not be stored", ANY, &[
@@ -413,7 +412,7 @@ pub(crate) fn take_late<P: 'static>(asks: impl Fn(&P) -> bool) -> Vec<P> {
     bug("a 404 kept that varies", ANY, &[source(RULES, "argument.is_empty() && is_one_of(name, &HARMLESS)", "true")]),
     bug("a 404 kept that sets a cookie", ANY, &[source(RULES, "has(header::SET_COOKIE)", "false")]),
     bug("an unmarked 404 taken for a marked one", ANY, &[
-        source(RULES, "extensions.get::<Missing>().is_some()", "true"),
+        source(RULES, "response.extensions().get::<Missing>().is_some()", "true"),
     ]),
     bug("a 410 taken for a 404", ANY, &[
         source(RULES, "(self.gone_counts && status == StatusCode::GONE)", "status == StatusCode::GONE"),
@@ -501,10 +500,12 @@ pub(crate) fn take_late<P: 'static>(asks: impl Fn(&P) -> bool) -> Vec<P> {
         raw("rejection.rs", "    if let StatusCode::NOT_FOUND | StatusCode::GONE = response.status() {\n", "    if let StatusCode::NOT_FOUND | StatusCode::GONE = response.status() && !SEEDED {\n"),
     ]),
     bug("what was found lately asked for again", ANY, &[
-        raw("store/link/queue.rs", "let (answer, received) = oneshot::channel();", "crate::net::asked();\n        let (answer, received) = oneshot::channel();"), raw("middleware/request.rs", "                    guard.found(id, *hash, why.unwrap_or(Why::Sample), self.asked);\n", "                    guard.found(id, *hash, why.unwrap_or(Why::Sample), self.asked);
+        raw("store/link/queue.rs", "let (answer, received) = oneshot::channel();", "crate::net::asked();\n        let (answer, received) = oneshot::channel();"), raw("middleware/request.rs", "                (Outcome::Found, why) => guard.found(id, *hash, why.unwrap_or(Why::Sample)),\n", "                (Outcome::Found, why) => {
+                    guard.found(id, *hash, why.unwrap_or(Why::Sample));
                     if SEEDED && why.is_some() {
                         learning = Some(guard.store.check(&[(id, None)], Instant::now()).map(drop));
-                    }\n")]),
+                    }
+                }\n")]),
     bug("what was missed once counts as missed for ever", ANY, &[
         source("decide/gate.rs", "settings.null_ttl.mul_f64(MISSED_LIFE)", "settings.null_ttl.mul_f64(MISSED_LIFE * 1000.0)"),
     ]),
@@ -527,7 +528,7 @@ pub(crate) fn take_late<P: 'static>(asks: impl Fn(&P) -> bool) -> Vec<P> {
         }
         let guard = Arc::clone(guard);\n        Admitted {")]),
     bug("a suspect by an answer that says nothing not remembered", ANY, &[
-        source(GUARD, "why == Why::Copied", "false"),
+        source("middleware/request.rs", "guard.gate.doubted(*hash, Instant::now())", "()"),
     ]),
     bug("a suspect forgotten as it counts as missed no more", ANY, &[
         source("decide/gate.rs", "!self.missed.noted_since(id, built, now)", "true"),
