@@ -127,10 +127,8 @@ impl InvalidId {
 /// The keyed 128-bit digest of an id: all that ever leaves this process.
 ///
 /// SipHash-2-4-128 ([Aumasson & Bernstein 2012](https://eprint.iacr.org/2012/351)) with the filter's
-/// secret key over `len(namespace) ‖ namespace ‖ id bytes`, the length being one byte. A keyed
-/// function in front of the filter is the published remedy against forged false positives and
-/// polluted filters (Gerbet, Kumar & Lauradoux 2015; Clayton, Patton & Shrimpton 2019; Filić et al.
-/// 2022).
+/// secret key over `len(namespace) ‖ namespace ‖ id bytes`, the length being one byte. The key is what keeps others from forging
+/// false positives (Gerbet, Kumar & Lauradoux 2015).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Digest([u8; 16]);
 
@@ -172,7 +170,6 @@ impl fmt::Display for Digest {
     }
 }
 
-/// A digest, with the id of its key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct KeyedDigest {
     pub(crate) digest: Digest,
@@ -218,7 +215,6 @@ impl fmt::Debug for SecretKey {
     }
 }
 
-/// Computes the digests of one filter.
 #[derive(Clone)]
 pub(crate) struct Digester {
     /// Key and namespace, hashed ahead.

@@ -11,8 +11,6 @@ use crate::filter::Generation;
 use crate::id::InvalidId;
 use crate::verdict::{Proof, Verdict};
 
-const WHY: &str = "x-bloom-guard";
-
 /// Makes the response to a refused request.
 ///
 /// Any `Fn(&Rejected) -> Response<B>` is one. Such a response should say `cache-control: no-store`, as
@@ -165,10 +163,13 @@ pub struct ProblemDetails;
 
 impl<B: From<Vec<u8>>> Rejection<B> for ProblemDetails {
     fn reject(&self, rejected: &Rejected) -> Response<B> {
-        let problem = problem(rejected);
+        let title = rejected.status.canonical_reason().unwrap_or("Refused");
+        let status = rejected.status.as_u16();
+        // None of the texts needs escapes.
+        let problem = format!(r#"{{"title":"{title}","status":{status},"detail":"{rejected}"}}"#);
         let length = HeaderValue::from(problem.len());
         let is_head = rejected.method == Method::HEAD;
-        let body = if is_head { Vec::new() } else { problem };
+        let body = if is_head { Vec::new() } else { problem.into_bytes() };
         let mut response = respond(rejected, B::from(body));
         let media_type = HeaderValue::from_static("application/problem+json");
         response.headers_mut().insert(CONTENT_TYPE, media_type);
@@ -208,7 +209,7 @@ impl<R: Rejection<B>, B> Rejection<B> for Explained<R> {
         };
         // A name and a number are always a valid value.
         if let Ok(why) = why {
-            response.headers_mut().insert(WHY, why);
+            response.headers_mut().insert("x-bloom-guard", why);
         }
         response
     }
@@ -241,13 +242,6 @@ fn respond<B>(rejected: &Rejected, body: B) -> Response<B> {
     *response.status_mut() = rejected.status;
     response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     response
-}
-
-/// Returns the problem as JSON. None of its texts needs escapes.
-fn problem(rejected: &Rejected) -> Vec<u8> {
-    let title = rejected.status.canonical_reason().unwrap_or("Refused");
-    let status = rejected.status.as_u16();
-    format!(r#"{{"title":"{title}","status":{status},"detail":"{rejected}"}}"#).into_bytes()
 }
 
 #[cfg(test)]

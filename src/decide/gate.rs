@@ -30,7 +30,6 @@ const UNSAMPLED: u32 = 10;
 /// The shortest and the longest time a client is told to stay away.
 const RETRY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
 
-/// Decides on requests.
 pub(crate) struct Gate {
     on_unknown: OnUnknown,
     /// The mode of this process.
@@ -63,7 +62,6 @@ pub(crate) enum Ruling {
     },
 }
 
-/// An id of a request.
 pub(crate) struct Subject {
     pub(crate) id: Id,
     pub(crate) hash: IdHash,
@@ -145,7 +143,6 @@ impl Gate {
         self.hasher.hash(id)
     }
 
-    /// Whether the record was found lately.
     pub(crate) fn is_found(&self, id: IdHash, now: Instant) -> bool {
         self.found.holds(id, now)
     }
@@ -252,7 +249,6 @@ impl Gate {
         }
     }
 
-    /// Whether a refusal passes as the sample.
     fn samples(&self, now: Instant) -> bool {
         if self.refusals.load(Ordering::Relaxed) < UNSAMPLED {
             self.refusals.fetch_add(1, Ordering::Relaxed);

@@ -66,8 +66,7 @@ impl<T> PathPattern<T> {
     /// When the pattern does not begin with `/`, has no capture or several, or is none to the
     /// matcher.
     pub fn new(pattern: &str) -> Result<Self, PatternError> {
-        let captures = captures(pattern)?;
-        Self::over(pattern, chosen(pattern, &captures, None)?, false)
+        Self::over(pattern, None)
     }
 
     /// Creates an extractor for a pattern with several captures, of which the one named `name` is
@@ -81,18 +80,19 @@ impl<T> PathPattern<T> {
     /// When the pattern does not begin with `/`, has no capture of that name or two, or is none to
     /// the matcher.
     pub fn capture(pattern: &str, name: &str) -> Result<Self, PatternError> {
-        let captures = captures(pattern)?;
-        Self::over(pattern, chosen(pattern, &captures, Some(name))?, captures.len() > 1)
+        Self::over(pattern, Some(name))
     }
 
-    fn over(pattern: &str, capture: &str, ambiguous: bool) -> Result<Self, PatternError> {
+    fn over(pattern: &str, name: Option<&str>) -> Result<Self, PatternError> {
+        let captures = captures(pattern)?;
+        let capture = chosen(pattern, &captures, name)?;
         let is_fixed = |part: &&str| !part.is_empty() && !part.contains(['{', '}']);
         let mut new = Self {
             router: matchit::Router::new(),
             prefix: None,
             capture: capture.into(),
             fixed: pattern.split('/').rfind(is_fixed).map(Box::from),
-            ambiguous,
+            ambiguous: captures.len() > 1,
             id: PhantomData,
         };
         new.insert(pattern, Some(capture.into()))?;

@@ -19,20 +19,17 @@ pub(super) fn canonical<T: FromStr + Display + 'static>(text: &str) -> Result<Id
         return Id::new(text);
     }
     let value: T = text.parse().map_err(|_| InvalidId::Malformed)?;
-    if is_integer::<T>() && is_plain_decimal(text) { Id::new(text) } else { Id::display(&value) }
-}
-
-fn is<T: 'static, U: 'static>() -> bool {
-    TypeId::of::<T>() == TypeId::of::<U>()
-}
-
-fn is_integer<T: 'static>() -> bool {
-    is::<T, u64>()
+    let is_integer = is::<T, u64>()
         || is::<T, i64>()
         || is::<T, u32>()
         || is::<T, i32>()
         || is::<T, u128>()
-        || is::<T, i128>()
+        || is::<T, i128>();
+    if is_integer && is_plain_decimal(text) { Id::new(text) } else { Id::display(&value) }
+}
+
+fn is<T: 'static, U: 'static>() -> bool {
+    TypeId::of::<T>() == TypeId::of::<U>()
 }
 
 /// Whether an integer's text has no plus and no leading zeros.

@@ -19,7 +19,6 @@ pub(crate) struct NullCache(Cache<Digest, Null>);
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Null {
     generation: Generation,
-    /// The requests it speaks for.
     pub(crate) scope: Scope,
     expires: Instant,
 }

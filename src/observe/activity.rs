@@ -168,7 +168,13 @@ impl Activity {
         let failures = self.failures.lock();
         WorkState {
             succeeded: self.last_success().map(|at| at.elapsed()),
-            failed: failures.as_ref().map(Failures::shown),
+            failed: failures.as_ref().map(|failures| Failure {
+                cause: failures.cause.words.clone().into_owned(),
+                advice: failures.cause.advice,
+                since: failures.first.elapsed(),
+                last: failures.last.elapsed(),
+                count: failures.count,
+            }),
             is_failing: self.is_failing.load(Ordering::Relaxed),
         }
     }
@@ -176,18 +182,6 @@ impl Activity {
     fn last_success(&self) -> Option<Instant> {
         let nanos = self.succeeded.load(Ordering::Relaxed).checked_sub(1)?;
         Some(self.origin + Duration::from_nanos(nanos))
-    }
-}
-
-impl Failures {
-    fn shown(&self) -> Failure {
-        Failure {
-            cause: self.cause.words.clone().into_owned(),
-            advice: self.cause.advice,
-            since: self.first.elapsed(),
-            last: self.last.elapsed(),
-            count: self.count,
-        }
     }
 }
 

@@ -26,7 +26,6 @@ macro_rules! counters {
         }
 
         pub(crate) struct Metrics {
-            /// The filter's name.
             pub(crate) filter: Arc<str>,
             pub(crate) checks: Activity,
             pub(super) inserting: Activity,
@@ -220,7 +219,6 @@ const fn done_or_failed(is_done: bool) -> &'static str {
     if is_done { "done" } else { "failed" }
 }
 
-/// Says what the counters' families are.
 #[cfg(feature = "metrics")]
 fn describe_families() {
     for (family, help) in [

@@ -96,7 +96,6 @@ impl GuardState {
         self.live.is_ok() && self.shards.is_none_or(|shards| shards.live == shards.all)
     }
 
-    /// Returns each thing that is wrong, with what to do about it.
     fn troubles(&self, store: Option<String>) -> Vec<String> {
         let mut troubles = Vec::new();
         match (&self.live, store) {

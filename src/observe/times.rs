@@ -40,7 +40,6 @@ impl Times {
         }
     }
 
-    /// Records the time of work that began at `begun`.
     pub(crate) fn took(&self, work: &str, outcome: &str, begun: Instant) {
         #[cfg(feature = "metrics")]
         if let Some((.., histogram)) =
