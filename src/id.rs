@@ -67,7 +67,7 @@ impl fmt::Debug for Id {
     }
 }
 
-/// Collects formatted text up to the limit and goes on counting beyond it.
+/// Collects formatted text up to the limit, and counts what is beyond.
 struct Text {
     id: Id,
     len: usize,
@@ -127,10 +127,8 @@ impl InvalidId {
 /// The keyed 128-bit digest of an id: all that ever leaves this process.
 ///
 /// SipHash-2-4-128 ([Aumasson & Bernstein 2012](https://eprint.iacr.org/2012/351)) with the filter's
-/// secret key over `len(namespace) ‖ namespace ‖ id bytes`, the length being one byte. A keyed
-/// function in front of the filter is the published remedy against forged false positives and
-/// polluted filters (Gerbet, Kumar & Lauradoux 2015; Clayton, Patton & Shrimpton 2019; Filić et al.
-/// 2022).
+/// secret key over `len(namespace) ‖ namespace ‖ id bytes`, the length being one byte. The key is what keeps others from forging
+/// false positives (Gerbet, Kumar & Lauradoux 2015).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Digest([u8; 16]);
 
@@ -141,8 +139,7 @@ impl Digest {
         Self(bytes)
     }
 
-    /// Returns the number of the id's shard, where there are so many. Digests in the order of their bytes are in that of
-    /// their shards.
+    /// Returns the number of the id's shard. It grows with the digest's bytes.
     pub(crate) const fn shard(&self, shards: usize) -> usize {
         (u16::from_be_bytes([self.0[0], self.0[1]]) as usize * shards) >> 16
     }
@@ -173,7 +170,6 @@ impl fmt::Display for Digest {
     }
 }
 
-/// A digest, with the number of the key that it was made with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct KeyedDigest {
     pub(crate) digest: Digest,
@@ -181,7 +177,6 @@ pub(crate) struct KeyedDigest {
 }
 
 impl KeyedDigest {
-    /// Returns the digest, if it was made with this key.
     pub(crate) fn by(&self, digester: &Digester) -> Option<Digest> {
         (self.key_id == digester.key_id).then_some(self.digest)
     }
@@ -204,8 +199,7 @@ impl SecretKey {
         &self.0
     }
 
-    /// Returns the number by which the header of the filter with this name knows the key: it tells
-    /// keys apart, and one filter from another of the same key, and tells nothing about the key.
+    /// Returns the number that stands for the key in the header of the filter with this name. It tells nothing about the key.
     pub(crate) fn id_for(&self, namespace: &str) -> u32 {
         let mut hasher = SipHasher24::new_with_key(&self.0);
         hasher.write(b"bloom-guard key id of ");
@@ -221,9 +215,9 @@ impl fmt::Debug for SecretKey {
     }
 }
 
-/// Computes the digests of one filter: its key and its namespace, hashed ahead.
 #[derive(Clone)]
 pub(crate) struct Digester {
+    /// Key and namespace, hashed ahead.
     beginning: SipHasher24,
     key_id: u32,
 }
@@ -244,13 +238,12 @@ impl Digester {
         Digest::from_bytes(hasher.finish128().as_bytes())
     }
 
-    /// Returns the digest of an id: the one that was made before, if that was with this key.
+    /// Returns the digest of an id: `made`, if that was made with this key.
     pub(crate) fn digest_once(&self, id: &Id, made: Option<KeyedDigest>) -> KeyedDigest {
         let digest = made.and_then(|made| made.by(self)).unwrap_or_else(|| self.digest(id));
         KeyedDigest { digest, key_id: self.key_id }
     }
 
-    /// Returns a digest as one that was made with this key.
     #[cfg(feature = "redis")]
     pub(crate) const fn keyed(&self, digest: Digest) -> KeyedDigest {
         KeyedDigest { digest, key_id: self.key_id }

@@ -35,7 +35,7 @@ impl Mode {
     }
 }
 
-/// A mode that changes while requests read it, and the number that it was told with: four times the number, plus the mode.
+/// A mode that changes while requests read it, and its number, in one word: four times the number, plus the mode.
 #[derive(Default)]
 pub(crate) struct SharedMode(AtomicI64);
 
@@ -49,8 +49,8 @@ impl SharedMode {
         (mode_of(both), both / 4)
     }
 
-    /// Notes a mode, and returns it if that changes it. The greatest number counts, and of equal ones the milder mode.
-    /// No change has a number that is negative or beyond two to the 61st.
+    /// Notes a mode, and returns it if it differs from the one before. The greatest number counts, and of equal ones the milder mode.
+    /// A number beyond two to the 61st is ignored.
     pub(crate) fn note(&self, mode: Mode, number: i64) -> Option<Mode> {
         let told = number.checked_mul(4)?.checked_add(mode as i64)?;
         let before = self.0.fetch_max(told, Ordering::SeqCst);

@@ -11,9 +11,6 @@ use crate::filter::Generation;
 use crate::id::InvalidId;
 use crate::verdict::{Proof, Verdict};
 
-/// The header by which an explained refusal says why it is one.
-const WHY: &str = "x-bloom-guard";
-
 /// Makes the response to a refused request.
 ///
 /// Any `Fn(&Rejected) -> Response<B>` is one. Such a response should say `cache-control: no-store`, as
@@ -85,7 +82,7 @@ impl RejectReason {
 }
 
 impl Rejected {
-    /// Whether another guard has refused the request, inside of this one: then nobody has looked for a record.
+    /// Whether a guard inside of this one has refused the request: then nobody has looked for a record.
     pub(crate) fn is_in<B>(response: &Response<B>) -> bool {
         response.extensions().get::<Self>().is_some()
     }
@@ -166,14 +163,17 @@ pub struct ProblemDetails;
 
 impl<B: From<Vec<u8>>> Rejection<B> for ProblemDetails {
     fn reject(&self, rejected: &Rejected) -> Response<B> {
-        let problem = problem(rejected);
+        let title = rejected.status.canonical_reason().unwrap_or("Refused");
+        let status = rejected.status.as_u16();
+        // None of the texts needs escapes.
+        let problem = format!(r#"{{"title":"{title}","status":{status},"detail":"{rejected}"}}"#);
         let length = HeaderValue::from(problem.len());
         let is_head = rejected.method == Method::HEAD;
-        let body = if is_head { Vec::new() } else { problem };
+        let body = if is_head { Vec::new() } else { problem.into_bytes() };
         let mut response = respond(rejected, B::from(body));
         let media_type = HeaderValue::from_static("application/problem+json");
         response.headers_mut().insert(CONTENT_TYPE, media_type);
-        // That of GET is for the server to say: a layer outside may send another body.
+        // For GET the server sets it, as a layer outside may change the body.
         if is_head {
             response.headers_mut().insert(CONTENT_LENGTH, length);
         }
@@ -207,15 +207,15 @@ impl<R: Rejection<B>, B> Rejection<B> for Explained<R> {
             Some(generation) => HeaderValue::try_from(format!("{reason}; generation={generation}")),
             None => Ok(HeaderValue::from_static(reason)),
         };
-        // A name and a number always are a header's value.
+        // A name and a number are always a valid value.
         if let Ok(why) = why {
-            response.headers_mut().insert(WHY, why);
+            response.headers_mut().insert("x-bloom-guard", why);
         }
         response
     }
 }
 
-/// Makes the response, and lets it say to the application why it is one.
+/// Makes the response, with the [`Rejected`] in its extensions.
 pub(crate) fn reject<B>(
     rejection: &(impl Rejection<B> + ?Sized),
     rejected: Rejected,
@@ -240,16 +240,8 @@ pub(crate) fn reject<B>(
 fn respond<B>(rejected: &Rejected, body: B) -> Response<B> {
     let mut response = Response::new(body);
     *response.status_mut() = rejected.status;
-    // There is none to take the place of.
-    response.headers_mut().append(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     response
-}
-
-/// Writes the problem. Neither text has anything in it that JSON would want escaped.
-fn problem(rejected: &Rejected) -> Vec<u8> {
-    let title = rejected.status.canonical_reason().unwrap_or("Refused");
-    let status = rejected.status.as_u16();
-    format!(r#"{{"title":"{title}","status":{status},"detail":"{rejected}"}}"#).into_bytes()
 }
 
 #[cfg(test)]

@@ -279,6 +279,7 @@ impl Builder {
     /// How many refusals a second this process lets through, after its first ten, to see whether they are right: the canary. A
     /// record that is found is an alarm, and puts the filter out of use until it has been rebuilt: the guide's page
     /// [the canary](crate::guide::operating#the-canary). A handler that answers 2xx for records that do not exist must not be audited.
+    /// Of two guards around one handler, the inner one takes a sample of its own of what the outer one lets through.
     ///
     /// Defaults to 1; from 0, which audits nothing, to 10,000.
     pub fn audits_per_second(mut self, audits: u32) -> Self {

@@ -115,7 +115,7 @@ pub(super) async fn look(guard: &BloomGuard) -> Result<GuardState, StoreError> {
     }
     surveyed?;
     // Redis may let it read the filter, and refuse checks.
-    guard.guard.probe().await;
+    guard.guard.metrics.probe(&guard.guard.store).await;
     Ok(guard.state())
 }
 

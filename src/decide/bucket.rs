@@ -8,10 +8,9 @@ use tokio::time::Instant;
 
 const SECOND_NS: u64 = 1_000_000_000;
 
-/// A token bucket: its tokens a second, and how many it holds after a rest.
 pub(crate) struct Bucket {
     origin: Instant,
-    /// Nanoseconds a token takes to grow; none at all for a bucket that stays empty.
+    /// Nanoseconds a token takes to grow; none for a bucket that stays empty.
     interval: Option<u64>,
     /// How far ahead of the clock the bucket may run.
     tolerance: u64,
@@ -20,29 +19,24 @@ pub(crate) struct Bucket {
 }
 
 impl Bucket {
-    /// Returns a full bucket. One of no tokens a second never holds any.
+    /// Creates a full bucket. With no tokens a second it never holds any.
     pub(crate) fn new(per_second: u32, burst: u32) -> Self {
         let interval = SECOND_NS.checked_div(per_second.into());
         let tolerance = interval.unwrap_or(0).saturating_mul(burst.saturating_sub(1).into());
         Self { interval, tolerance, ..Self::every(Duration::ZERO) }
     }
 
-    /// Returns a full bucket for one token, which takes this long to grow.
+    /// Creates a full bucket for one token, which takes `interval` to grow.
     pub(crate) fn every(interval: Duration) -> Self {
         let interval = Some(interval.as_nanos() as u64);
         Self { origin: Instant::now(), interval, tolerance: 0, full_at: AtomicU64::new(0) }
     }
 
-    /// Returns an empty bucket for one token.
+    /// Creates an empty bucket for one token.
     pub(crate) fn empty(per_second: u32) -> Self {
         let bucket = Self::new(per_second, 1);
         let full_at = AtomicU64::new(bucket.interval.unwrap_or(0));
         Self { full_at, ..bucket }
-    }
-
-    /// Gives it all the tokens it holds.
-    pub(crate) fn fill(&self) {
-        self.full_at.store(0, Ordering::Relaxed);
     }
 
     /// Takes a token, or says how long it will be until there is one.
@@ -50,8 +44,7 @@ impl Bucket {
         self.take_many(now, 1)
     }
 
-    /// Takes `tokens` as soon as there is one, and owes the rest: the next caller waits until they have
-    /// grown. One call may take more than the bucket ever holds.
+    /// Takes `tokens` as soon as there is one, and owes the rest: the next caller waits until they have grown.
     pub(crate) fn take_many(&self, now: Instant, tokens: u32) -> Result<(), Duration> {
         let Some(interval) = self.interval else { return Err(Duration::MAX) };
         let now = nanos(self.origin, now);
@@ -66,25 +59,24 @@ impl Bucket {
     }
 }
 
-/// Returns the nanoseconds from one moment to another: 584 years of them at the most.
+/// Returns the nanoseconds from one moment to another, 584 years at the most.
 pub(crate) fn nanos(from: Instant, to: Instant) -> u64 {
     u64::try_from(to.saturating_duration_since(from).as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// Keeps log lines about what may happen a million times apart: counts events until it is time for a line again. The events behind a burst's last line are told of with the next burst; the
-/// counters have them at once.
+/// Limits log lines about frequent events: counts events until the next line is due. The rest of a burst is told with the next
+/// one; the counters have it at once.
 pub(crate) struct Throttle {
     lines: Bucket,
     untold: AtomicU64,
 }
 
 impl Throttle {
-    /// Returns a throttle that lets a line pass after each such pause.
     pub(crate) fn new(pause: Duration) -> Self {
         Self { lines: Bucket::every(pause), untold: AtomicU64::new(0) }
     }
 
-    /// Counts an event; returns how many there are to tell of, if it is time to. Of several that come at once, one tells of all.
+    /// Counts an event. Returns how many events a line has to tell of, if one is due.
     pub(crate) fn note(&self, now: Instant) -> Option<u64> {
         self.untold.fetch_add(1, Ordering::Relaxed);
         self.lines.take(now).ok()?;

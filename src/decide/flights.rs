@@ -1,7 +1,6 @@
 //! Single flight: of several requests for an id of which nothing is known, one goes first.
 //!
-//! The others wait until it is answered, and are decided anew then. Only its arrival is shared, never its answer: what a waiter
-//! gets follows from what the table knows by then. As groupcache's and Go's `singleflight`, but for that.
+//! The others wait until it is answered, and are then decided anew. Unlike in Go's `singleflight`, the answer is not shared.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -15,14 +14,13 @@ use tokio::time::{Instant, timeout_at};
 
 use super::recent::IdHash;
 
-/// Requests that wait for one id at the most, and for all of them. Others do not wait.
+/// The most requests that wait for one id, and for all ids. Further ones do not wait.
 const WAITING_FOR_ONE: usize = 1_024;
 const WAITING: usize = 16_384;
-/// Ids of which one request is under way at the most. Of others all requests go at once.
+/// The most ids with a first request under way. Requests for further ids all go at once.
 const FLYING: usize = 65_536;
 const PARTS: usize = 16;
 
-/// The ids that a request is under way for, and who waits for its answer.
 pub(crate) struct Flights {
     max_wait: Duration,
     parts: [Mutex<HashMap<IdHash, Flight>>; PARTS],
@@ -30,21 +28,20 @@ pub(crate) struct Flights {
 }
 
 struct Flight {
-    /// Nobody waits for longer than until then, however many requests come.
+    /// When all waiting for this flight ends.
     until: Instant,
-    /// What they wait for: its end. Made with the first of them.
+    /// Closed when the first request is answered. Made for the first waiter.
     arrival: Option<Arc<Semaphore>>,
 }
 
-/// What a request does.
 pub(crate) enum Turn<W> {
-    /// It goes. With a lead others wait for it.
+    /// The request goes. With a lead others wait for it.
     Go(Option<Lead>),
-    /// It waits for this, and is decided anew then.
+    /// The request waits for this, and is then decided anew.
     Wait(W),
 }
 
-/// The request that goes first, until this is dropped.
+/// Has other requests for the id wait until it is dropped.
 pub(crate) struct Lead {
     flights: Arc<Flights>,
     id: IdHash,
@@ -56,7 +53,6 @@ impl Flights {
         Arc::new(Self { max_wait, parts: Default::default(), room })
     }
 
-    /// Returns whose turn it is.
     pub(crate) fn enter(
         self: &Arc<Self>,
         id: IdHash,
@@ -74,7 +70,7 @@ impl Flights {
         };
         let flight = flight.get_mut();
         let arrival = flight.arrival.get_or_insert_with(|| Arc::new(Semaphore::new(0)));
-        // All who wait have it, too.
+        // Each waiter holds a reference.
         if now >= flight.until || Arc::strong_count(arrival) > WAITING_FOR_ONE {
             return Turn::Go(None);
         }
@@ -96,7 +92,7 @@ impl Flights {
 impl Drop for Lead {
     fn drop(&mut self) {
         let flight = self.flights.part(self.id).lock().remove(&self.id);
-        // Whoever waits is woken without the lock.
+        // Waiters are woken without the lock.
         if let Some(arrival) = flight.and_then(|flight| flight.arrival) {
             arrival.close();
         }

@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 use crate::decide::bucket::Bucket;
 
-/// How long a client should stay away when the lane has no room but time would not help by itself.
+/// How long a client should stay away from a lane that is full, as nobody knows when it will not be.
 const FULL: Duration = Duration::from_secs(1);
 
 pub(crate) struct Lane {
@@ -18,8 +18,12 @@ pub(crate) struct Lane {
     per_second: u32,
     room: Arc<Semaphore>,
     bucket: Bucket,
-    rejected: Mutex<LastMinute>,
+    began: Instant,
+    /// The number of each ten seconds since the beginning, and how many requests were rejected in them.
+    rejected: Mutex<[(u64, u64); TENS]>,
 }
+
+const TENS: usize = 6;
 
 /// How full the lane is: the way for requests whose id is missed or unknown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,66 +51,53 @@ impl fmt::Display for LaneState {
     }
 }
 
-/// Counts what happened in the last minute, by parts of ten seconds.
-struct LastMinute {
-    parts: [u64; PARTS],
-    /// When the part began that is counted now, the last of them.
-    since: Instant,
-}
-
-const PARTS: usize = 6;
-const PART: Duration = Duration::from_secs(10);
-
-impl LastMinute {
-    /// Begins further parts, if it is time to.
-    fn proceed(&mut self, now: Instant) -> &mut Self {
-        let passed = now.saturating_duration_since(self.since).as_secs() / PART.as_secs();
-        if passed > 0 {
-            let gone = usize::try_from(passed).unwrap_or(PARTS).min(PARTS);
-            self.parts.rotate_left(gone);
-            self.parts[PARTS - gone..].fill(0);
-            self.since += Duration::from_secs(passed * PART.as_secs());
-        }
-        self
-    }
-}
-
 /// A place in the lane, free again when dropped.
 pub(crate) type Permit = OwnedSemaphorePermit;
 
 impl Lane {
-    /// Returns a lane for so many requests at once, and in a burst, and for so many ids a second.
+    /// Creates a lane for `concurrency` requests at once, which is also the burst, and `per_second` ids a second.
     pub(crate) fn new(concurrency: u32, per_second: u32) -> Self {
         Self {
             concurrency,
             per_second,
             room: Arc::new(Semaphore::new(concurrency as usize)),
             bucket: Bucket::new(per_second, concurrency),
-            rejected: Mutex::new(LastMinute { parts: [0; PARTS], since: Instant::now() }),
+            began: Instant::now(),
+            rejected: Mutex::default(),
         }
     }
 
-    /// Enters with `ids` ids, or says when to come again. They take one place, and a token each. Never waits:
-    /// a request that waits holds memory.
+    /// Enters with `ids` ids, which take one place and a token each, or returns when to come again. Never waits: a request that
+    /// waits holds memory.
     pub(crate) fn enter(&self, ids: u32, now: Instant) -> Result<Permit, Duration> {
         // Room first: a lane that is full must not use up its tokens.
         let permit = Arc::clone(&self.room).try_acquire_owned().map_err(|_| FULL);
         let entered = permit.and_then(|permit| self.bucket.take_many(now, ids).map(|()| permit));
         entered.inspect_err(|_| {
-            let mut rejected = self.rejected.lock();
-            rejected.proceed(now).parts[PARTS - 1] += 1;
+            let ten = self.ten(now);
+            let counted = &mut self.rejected.lock()[ten as usize % TENS];
+            if counted.0 != ten {
+                *counted = (ten, 0);
+            }
+            counted.1 += 1;
         })
+    }
+
+    fn ten(&self, at: Instant) -> u64 {
+        at.saturating_duration_since(self.began).as_secs() / 10
     }
 
     pub(crate) fn state(&self, now: Instant) -> LaneState {
         let concurrency = self.concurrency;
         let free = u32::try_from(self.room.available_permits()).unwrap_or(concurrency);
-        let mut rejected = self.rejected.lock();
+        let oldest = (self.ten(now) + 1).saturating_sub(TENS as u64);
+        let rejected = *self.rejected.lock();
+        let lately = rejected.iter().filter(|(ten, _)| *ten >= oldest);
         LaneState {
             in_use: concurrency.saturating_sub(free).into(),
             width: concurrency.into(),
             per_second: self.per_second.into(),
-            rejected_last_minute: rejected.proceed(now).parts.iter().sum(),
+            rejected_last_minute: lately.map(|(_, rejected)| rejected).sum(),
         }
     }
 }

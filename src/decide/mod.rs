@@ -1,6 +1,4 @@
-//! What becomes of a request: one table, two sets of ids and one lane.
-//!
-//! The first row that fits of the table on the crate's page decides. Nothing here knows HTTP or Redis.
+//! What becomes of a request: one table, two sets of ids and one lane. Nothing here knows HTTP or Redis.
 
 pub(crate) mod bucket;
 pub(crate) mod flights;

@@ -1,11 +1,10 @@
 //! Which ids were met lately: a set of fixed size that forgets, and knows whether it has.
 //!
-//! Each id has one cache line, found by a keyed hash (SipHash-1-3 with a key of this process), so that nobody
-//! outside can choose ids that push another out. A line has seven places, and the time of the newest note that
-//! had to make way: whoever asks what was noted since a moment learns that this line cannot tell. A place is a
-//! word: 40 bits of the hash, one that says whether the id was *met* or only *marked*, and the time in 23. There
-//! are two words for each id the set is meant for, 16 bytes. What a full line holds longest makes way. An id is
-//! taken for another once in 10¹¹ look-ups.
+//! Each id has one cache line, found by a keyed hash (SipHash-1-3 with a key of this process), so that nobody outside can choose
+//! ids that push another out. A line has seven places, and the time of the newest note that had to make way; whoever asks what was
+//! noted since a moment learns from that whether the line can tell. A place is a word: 40 bits of the hash, one bit that says
+//! whether the id was *met* or only *marked*, and 23 bits of time. The oldest place makes way. There are 16 bytes for each id the
+//! set is meant for. An id is taken for another once in 10¹¹ look-ups.
 
 use std::hash::Hasher as _;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -21,21 +20,19 @@ use crate::random;
 const PLACES: usize = 7;
 const WORDS: usize = PLACES + 1;
 const WORDS_PER_ID: u64 = 2;
-/// Parts in which an id's life is counted: it ends up to one part early.
+/// An id's life in ticks. It ends up to one tick early.
 const TICKS: u64 = 16;
-/// How many lines are looked at to tell for how many it is not known.
+/// Lines that [`RecentIds::forgotten_since`] looks at.
 const LINES_ASKED: usize = 1_024;
 const TIME_BITS: u32 = 23;
 const TIME: u64 = (1 << TIME_BITS) - 1;
-/// The bit of a place that says that the id was met.
 const MET: u64 = 1 << TIME_BITS;
 const TAG_BITS: u32 = 40;
 
-/// A set of ids met lately.
 pub(crate) struct RecentIds {
     lines: Box<[Line]>,
     origin: Instant,
-    /// Nanoseconds.
+    /// How long a tick is, in nanoseconds.
     tick: u64,
 }
 
@@ -51,7 +48,6 @@ struct Line {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct IdHash(u64);
 
-/// Hashes ids with a key of this process.
 #[derive(Clone)]
 pub(crate) struct IdHasher(SipHasher13);
 
@@ -72,15 +68,13 @@ impl IdHash {
         self.0 << (64 - TAG_BITS)
     }
 
-    /// Returns which of so many parts it belongs to.
     pub(crate) const fn part(self, parts: usize) -> usize {
         self.0 as usize % parts
     }
 }
 
 impl RecentIds {
-    /// Returns a set for `ids` ids, each of which it holds for this time at most, and for 15/16 of it
-    /// while there is room.
+    /// Creates a set for `ids` ids. It holds each for `life` at most, and for 15/16 of it while there is room.
     pub(crate) fn new(ids: u64, life: Duration) -> Self {
         let words = ids.saturating_mul(WORDS_PER_ID);
         let lines = usize::try_from(words).unwrap_or(usize::MAX).div_ceil(WORDS).max(1);
@@ -112,8 +106,7 @@ impl RecentIds {
         self.line(id).of(id).next().is_some()
     }
 
-    /// The share of all ids of which it is not known any more whether they were noted since a moment, as a
-    /// part of the lines has it.
+    /// Estimates the share of ids of which it is not known any more whether they were noted since a moment.
     pub(crate) fn forgotten_since(&self, since: Instant) -> f64 {
         let (since, step) = (self.tick(since), self.lines.len().div_ceil(LINES_ASKED));
         let asked = self.lines.iter().step_by(step);
@@ -121,8 +114,7 @@ impl RecentIds {
         forgot.count() as f64 / asked.len() as f64
     }
 
-    /// Notes that an id was met; says whether that was news. It is none twice within a tick, nor when the id was
-    /// met again since.
+    /// Notes that an id was met. Returns whether that is news: not if it was met in the same tick or later.
     pub(crate) fn note(&self, id: IdHash, now: Instant) -> bool {
         let now = self.tick(now);
         let line = self.line(id);
@@ -134,7 +126,7 @@ impl RecentIds {
         is_news
     }
 
-    /// Marks an id, which was not met. One that was met lately stays so.
+    /// Marks an id that was not met. If it was met lately, it counts as met for another life.
     pub(crate) fn mark(&self, id: IdHash, now: Instant) {
         let now = self.tick(now);
         let line = self.line(id);
@@ -151,7 +143,7 @@ impl RecentIds {
         }
     }
 
-    /// The number of ticks so far, from 1 on.
+    /// Returns the number of the tick, from 1 on.
     fn tick(&self, at: Instant) -> u64 {
         nanos(self.origin, at) / self.tick + 1
     }
@@ -163,13 +155,13 @@ impl RecentIds {
 }
 
 impl Line {
-    /// Returns the places of an id, be it there for too long, and what they hold.
+    /// Returns the places of an id and what they hold, however old.
     fn of(&self, id: IdHash) -> impl Iterator<Item = (&AtomicU64, u64)> {
         let places = self.places.iter().map(|place| (place, place.load(Ordering::Relaxed)));
         places.filter(move |(_, there)| (there ^ id.tag()) >> (64 - TAG_BITS) == 0 && *there != 0)
     }
 
-    /// Writes a note in the place of the id, or else of the oldest.
+    /// Writes a note to the id's place, or to the oldest one.
     fn write(&self, place: Option<(&AtomicU64, u64)>, noted: u64, now: u64) {
         if let Some((place, _)) = place {
             return place.store(noted, Ordering::Relaxed);
@@ -190,8 +182,7 @@ impl Line {
     }
 }
 
-/// How many ticks before `now` a place was written: none if another thread's clock was a little ahead. The count
-/// begins again after 2²³ ticks.
+/// Returns how many ticks before `now` a place was written, modulo 2²³; zero if another thread's clock was a little ahead.
 const fn age(there: u64, now: u64) -> u64 {
     let age = now.wrapping_sub(there) & TIME;
     if age > TIME - TICKS { 0 } else { age }

@@ -18,24 +18,19 @@ use crate::id::{Id, InvalidId};
 /// Takes the id out of what axum's router captured: no pattern to repeat, and no second opinion on
 /// what the path says.
 ///
-/// The guard must be a layer **of the router** that has the route (`Router::layer` or
-/// `Router::route_layer`). Around the router nothing has been captured yet, every request would be
-/// unguarded, and a warning is logged, once. The same goes for the captures of a router that is
-/// nested as a service: add the guard to that one.
+/// The guard must be a layer **of the router** that has the route (`Router::layer` or `Router::route_layer`), also of one that is
+/// nested as a service. Around the router nothing has been captured yet: every request is unguarded, and a warning is logged once.
 ///
-/// A route without the capture is unguarded. **Every route below the layer that has it is guarded by
-/// this filter**, whatever its records are: with `/users/{id}` and `/orders/{id}` below one guard for
-/// users, orders would be looked up among the users, and refused. Give each kind of record a capture of
-/// its own name (`{user}`, `{order}`), or add the guard with `route_layer` to a router that has its
-/// routes only.
+/// A route without the capture is unguarded. **Every route below the layer that has it is guarded by this filter**, whatever its
+/// records are: below one guard for users, `/orders/{id}` would be looked up among the users, and refused. Give each kind of record
+/// a capture of its own name (`{user}`, `{order}`), or add the guard to a router that has its routes only.
 ///
-/// The id must name the record without the other captures, as for
-/// [`PathPattern::capture`](crate::PathPattern::capture). If the capture is there twice, in nested
-/// routers (`/orgs/{id}` and in it `/users/{id}`), nobody can say which is meant, and the request is
-/// unguarded.
+/// The id must name the record without the other captures, as for [`PathPattern::capture`](crate::PathPattern::capture). If nested
+/// routers have the capture twice (`/orgs/{id}` and in it `/users/{id}`), the request is unguarded.
 ///
 /// axum hands its captures out by way of the request's extensions, and these have to be cloned:
 /// some allocations for each request. [`PathPattern`](crate::PathPattern) needs none.
+#[derive(Debug)]
 pub struct Captures<T = String> {
     name: Box<str>,
     unrouted: Once,
@@ -49,8 +44,7 @@ impl<T> Captures<T> {
         Self { name: name.into(), unrouted: Once::new(), id: PhantomData }
     }
 
-    /// Returns what a request means whose captures axum does not give: its own extractors get none
-    /// either.
+    /// Returns what a request means without captures: axum's own extractors get none either.
     fn rejected(&self, rejection: &RawPathParamsRejection, path: &str) -> Extraction {
         match rejection {
             // Only the text tells which capture is broken. Where it is another route's, the request
@@ -98,14 +92,7 @@ where
     }
 }
 
-impl<T> fmt::Debug for Captures<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Captures").field(&self.name).finish()
-    }
-}
-
-/// Asks axum's extractor for the captures. Its future does not wait for anything, so one poll is
-/// all it takes.
+/// Asks axum's extractor for the captures. Its future waits for nothing, so one poll is enough.
 fn captures(parts: &Parts) -> Poll<Result<RawPathParams, RawPathParamsRejection>> {
     let (mut copy, ()) = Request::new(()).into_parts();
     copy.extensions = parts.extensions.clone();

@@ -25,6 +25,7 @@ use crate::id::{Id, InvalidId};
 /// assert_eq!(user.extract(&request), Extraction::Id(Id::new("7")?));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+#[derive(Debug)]
 pub struct Header<T = String> {
     name: HeaderName,
     id: PhantomData<fn() -> T>,
@@ -64,12 +65,6 @@ where
 
     fn canonical(&self, text: &str) -> Result<Id, InvalidId> {
         typed::canonical::<T>(text)
-    }
-}
-
-impl<T> fmt::Debug for Header<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Header").field(&self.name).finish()
     }
 }
 

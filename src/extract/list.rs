@@ -40,6 +40,7 @@ use crate::id::{Id, InvalidId};
 /// ```
 ///
 /// A guard has one extractor. [`IdExtractor`] has an example for one filter behind both `/users/zoe` and `/users?names=zoe,max`.
+#[derive(Debug)]
 pub struct QueryList<T = String> {
     key: Box<str>,
     separator: Option<char>,
@@ -94,14 +95,8 @@ where
     }
 }
 
-impl<T> fmt::Debug for QueryList<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("QueryList").field(&self.key).field(&self.separator).finish()
-    }
-}
-
-/// Returns the ids that a request lists, each once, in the order of their bytes, and how many more are listed that are no ids.
-/// Fails where the list is too long, or has no id: why the first is none.
+/// Returns the ids of a list, each once, in the order of their bytes, and how many listed texts are no ids. Fails if the list is too
+/// long, or has no id.
 pub(crate) fn readable(listed: Vec<Result<Id, InvalidId>>) -> Result<(Vec<Id>, usize), InvalidId> {
     let len = listed.len();
     if len > Id::MAX_LISTED {

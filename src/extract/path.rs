@@ -43,16 +43,16 @@ use crate::id::{Id, InvalidId};
 /// `/api` sees the path without `/api`; one around the whole application sees it with. **What rewrites
 /// paths goes outside of the guard.** Where a `NormalizePathLayer` inside of it makes `/users/7` of
 /// `/users/7/`, the guard has let that pass as another route.
+#[derive(Debug)]
 pub struct PathPattern<T = String> {
-    /// The capture that is the id; none where the application has a route of its own.
+    /// The capture that is the id; none for an excepted route.
     router: matchit::Router<Option<Box<str>>>,
-    /// What stands before the id where there is one pattern only and its last segment is the id. The
-    /// matcher would say the same.
+    /// What stands before the id, if there is one pattern whose last segment is the id: quicker than the matcher.
     prefix: Option<Box<str>>,
     capture: Box<str>,
-    /// The first pattern's last segment that is no capture.
+    /// The last segment of the first pattern that is no capture.
     fixed: Option<Box<str>>,
-    /// A pattern has other captures beside the id's, or there are several patterns.
+    /// Whether there are several patterns, or captures beside the id.
     ambiguous: bool,
     id: PhantomData<fn() -> T>,
 }
@@ -66,8 +66,7 @@ impl<T> PathPattern<T> {
     /// When the pattern does not begin with `/`, has no capture or several, or is none to the
     /// matcher.
     pub fn new(pattern: &str) -> Result<Self, PatternError> {
-        let captures = captures(pattern)?;
-        Self::over(pattern, chosen(pattern, &captures, None)?, false)
+        Self::over(pattern, None)
     }
 
     /// Creates an extractor for a pattern with several captures, of which the one named `name` is
@@ -81,18 +80,19 @@ impl<T> PathPattern<T> {
     /// When the pattern does not begin with `/`, has no capture of that name or two, or is none to
     /// the matcher.
     pub fn capture(pattern: &str, name: &str) -> Result<Self, PatternError> {
-        let captures = captures(pattern)?;
-        Self::over(pattern, chosen(pattern, &captures, Some(name))?, captures.len() > 1)
+        Self::over(pattern, Some(name))
     }
 
-    fn over(pattern: &str, capture: &str, ambiguous: bool) -> Result<Self, PatternError> {
+    fn over(pattern: &str, name: Option<&str>) -> Result<Self, PatternError> {
+        let captures = captures(pattern)?;
+        let capture = chosen(pattern, &captures, name)?;
         let is_fixed = |part: &&str| !part.is_empty() && !part.contains(['{', '}']);
         let mut new = Self {
             router: matchit::Router::new(),
             prefix: None,
             capture: capture.into(),
             fixed: pattern.split('/').rfind(is_fixed).map(Box::from),
-            ambiguous,
+            ambiguous: captures.len() > 1,
             id: PhantomData,
         };
         new.insert(pattern, Some(capture.into()))?;
@@ -132,7 +132,7 @@ impl<T> PathPattern<T> {
         insert(&mut self.router, pattern, id)
     }
 
-    /// Returns the id as the path has it, if the path is guarded.
+    /// Returns the undecoded id, if the path is guarded.
     fn raw<'path>(&self, path: &'path str) -> Option<&'path str> {
         if let Some(prefix) = &self.prefix {
             return path.strip_prefix(&**prefix).filter(|id| !id.is_empty() && !id.contains('/'));
@@ -168,13 +168,6 @@ where
     }
 }
 
-impl<T> fmt::Debug for PathPattern<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("PathPattern").field("router", &self.router).finish_non_exhaustive()
-    }
-}
-
-/// Returns what stands before a pattern's last segment, if that is the capture and the only one.
 fn prefix<'pattern>(pattern: &'pattern str, name: &str) -> Option<&'pattern str> {
     let prefix = pattern.strip_suffix('}')?.strip_suffix(name)?.strip_suffix('{')?;
     (prefix.ends_with('/') && !prefix.contains(['{', '}'])).then_some(prefix)
@@ -182,7 +175,7 @@ fn prefix<'pattern>(pattern: &'pattern str, name: &str) -> Option<&'pattern str>
 
 /// Decodes a raw capture as axum does: a broken escape stays as it is, and the result is UTF-8.
 fn decoded(raw: &str) -> Result<Cow<'_, str>, InvalidId> {
-    // An escape takes three bytes for one, so this is too long however it decodes.
+    // An escape takes three bytes for one.
     if raw.len() > 3 * Id::MAX_LEN {
         return Err(InvalidId::TooLong { len: raw.len() });
     }
@@ -196,8 +189,7 @@ fn decoded(raw: &str) -> Result<Cow<'_, str>, InvalidId> {
 fn captures(pattern: &str) -> Result<Vec<Box<str>>, PatternError> {
     let mut router = matchit::Router::new();
     insert(&mut router, pattern, ())?;
-    // A pattern matches itself, read as a path: `{id}` is a segment like any other. So the matcher
-    // tells the names, and its syntax is parsed in one place only.
+    // A pattern, read as a path, matches itself. So only the matcher parses its syntax.
     let itself = pattern.replace("{{", "{").replace("}}", "}");
     let found = router.at(&itself);
     Ok(found.iter().flat_map(|found| found.params.iter()).map(|(name, _)| name.into()).collect())
@@ -266,7 +258,7 @@ mod tests {
     }
 
     #[track_caller]
-    fn refused<T>(pattern: Result<PathPattern<T>, PatternError>, why: &str) {
+    fn refused<T: fmt::Debug>(pattern: Result<PathPattern<T>, PatternError>, why: &str) {
         let told = pattern.unwrap_err().to_string();
         assert!(told.contains(why), "{told}");
     }

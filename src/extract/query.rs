@@ -25,6 +25,7 @@ use crate::id::{Id, InvalidId};
 /// assert_eq!(user.extract(&request), Extraction::Id(Id::new("7")?));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+#[derive(Debug)]
 pub struct Query<T = String> {
     key: Box<str>,
     id: PhantomData<fn() -> T>,
@@ -55,12 +56,6 @@ where
 
     fn canonical(&self, text: &str) -> Result<Id, InvalidId> {
         typed::canonical::<T>(text)
-    }
-}
-
-impl<T> fmt::Debug for Query<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Query").field(&self.key).finish()
     }
 }
 

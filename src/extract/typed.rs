@@ -9,9 +9,8 @@ use crate::id::{Id, InvalidId};
 /// Returns the id that `text` spells when it is read as a `T`: parsed by the handler's own
 /// [`FromStr`] and written back by [`Display`].
 ///
-/// A text of more than [`Id::MAX_LEN`] bytes is refused before it is parsed, so nobody can make the
-/// parser work on 64 KiB. The price is that a number behind hundreds of zeros is refused although
-/// its type would read it; an insert refuses that spelling too.
+/// A text of more than [`Id::MAX_LEN`] bytes is refused before it is parsed, so nobody can have 64 KiB parsed. So is a number behind
+/// hundreds of zeros; an insert refuses that spelling, too.
 pub(super) fn canonical<T: FromStr + Display + 'static>(text: &str) -> Result<Id, InvalidId> {
     if text.len() > Id::MAX_LEN {
         return Err(InvalidId::TooLong { len: text.len() });
@@ -20,24 +19,20 @@ pub(super) fn canonical<T: FromStr + Display + 'static>(text: &str) -> Result<Id
         return Id::new(text);
     }
     let value: T = text.parse().map_err(|_| InvalidId::Malformed)?;
-    if is_integer::<T>() && is_plain_decimal(text) { Id::new(text) } else { Id::display(&value) }
+    let is_integer = is::<T, u64>()
+        || is::<T, i64>()
+        || is::<T, u32>()
+        || is::<T, i32>()
+        || is::<T, u128>()
+        || is::<T, i128>();
+    if is_integer && is_plain_decimal(text) { Id::new(text) } else { Id::display(&value) }
 }
 
 fn is<T: 'static, U: 'static>() -> bool {
     TypeId::of::<T>() == TypeId::of::<U>()
 }
 
-/// Whether this is one of the usual types of ids that are written as decimal numbers.
-fn is_integer<T: 'static>() -> bool {
-    is::<T, u64>()
-        || is::<T, i64>()
-        || is::<T, u32>()
-        || is::<T, i32>()
-        || is::<T, u128>()
-        || is::<T, i128>()
-}
-
-/// Whether an integer's text is as the integer is written: without a plus and without zeros in front.
+/// Whether an integer's text has no plus and no leading zeros.
 fn is_plain_decimal(text: &str) -> bool {
     let digits = text.strip_prefix('-').unwrap_or(text);
     digits.starts_with(|first| matches!(first, '1'..='9'))

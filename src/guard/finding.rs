@@ -67,7 +67,6 @@ pub struct Finding {
     pub dropped_before: u64,
 }
 
-/// The findings that the application has not taken yet.
 #[derive(Default)]
 pub(crate) struct Untaken {
     queue: Mutex<VecDeque<Finding>>,
@@ -75,7 +74,7 @@ pub(crate) struct Untaken {
 }
 
 impl Untaken {
-    /// Adds one; the oldest makes room for it, and the next oldest says so.
+    /// Adds a finding. If there is no room, the oldest one is dropped, and the next oldest says so.
     pub(super) fn push(&self, id: Id, generation: Option<Generation>, proof: Proof) {
         let mut queue = self.queue.lock();
         if queue.len() >= ROOM
@@ -88,7 +87,6 @@ impl Untaken {
         self.arrived.notify_one();
     }
 
-    /// Waits for the next one, and takes it.
     pub(crate) async fn next(&self) -> Finding {
         loop {
             if let Some(finding) = self.take() {
@@ -101,7 +99,7 @@ impl Untaken {
     fn take(&self) -> Option<Finding> {
         let mut queue = self.queue.lock();
         let finding = queue.pop_front()?;
-        // Of several that wait, one is woken by each.
+        // A wake-up is for one waiter, and the notifications of several findings may have become one.
         if !queue.is_empty() {
             self.arrived.notify_one();
         }

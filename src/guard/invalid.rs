@@ -14,19 +14,17 @@ use crate::decide::bucket::{Bucket, Throttle};
 use crate::extract::{Extraction, IdExtractor};
 use crate::id::InvalidId;
 use crate::nulls::rules::is_found;
-use crate::observe::metrics::{Metrics, Stats};
+use crate::observe::metrics::Metrics;
 
-/// The least time between two alarms in the log; all are counted.
+/// The least time between two alarms in the log.
 const PAUSE: Duration = Duration::from_secs(1);
-/// When none of the first requests has an id, there is a warning after this number.
+/// The warning comes when none of the first requests, as many as this, has an id.
 const WITHOUT_ID: u32 = 1_000;
-/// Requests that look like another guard's count for a hundredth of one.
+/// The weight of a request. One that looks like another guard's weighs 1.
 const WHOLE: u32 = 100;
 const ENOUGH: u32 = WITHOUT_ID * WHOLE;
-/// So many looks at the counters of paths are a minute.
-const MINUTE: u32 = 60;
 
-/// How many refusals of invalid ids pass as a sample, and what is said of their answers.
+/// Lets a sample of requests with invalid ids pass, and judges their answers.
 pub(crate) struct InvalidCanary {
     sample: Bucket,
     alarms: Throttle,
@@ -61,46 +59,12 @@ impl InvalidCanary {
     }
 }
 
-/// Warns once of a minute in which more than a hundredth of the requests have no id, and would have one if a layer within rewrote
-/// their path.
-#[derive(Default)]
-pub(super) struct PathAlarm {
-    looks: u32,
-    before: Stats,
-    has_told: bool,
-}
-
-impl PathAlarm {
-    /// Looks at the counters: to be called once a second.
-    pub(super) fn look(&mut self, metrics: &Metrics) {
-        self.looks += 1;
-        if self.has_told || !self.looks.is_multiple_of(MINUTE) {
-            return;
-        }
-        let now = metrics.stats();
-        let paths = now.unguarded_path - self.before.unguarded_path;
-        let requests = now.requests - self.before.requests;
-        self.before = now;
-        if paths.saturating_mul(100) > requests {
-            self.has_told = true;
-            tracing::warn!(
-                parent: None,
-                filter = &*metrics.filter,
-                paths,
-                requests,
-                "requests pass unguarded whose path would name an id without its final slash, with single slashes, or with %2F \
-                 decoded: a layer inside of the guard that rewrites paths belongs outside of it"
-            );
-        }
-    }
-}
-
-/// Warns once, unless there was an id in a request before.
+/// Warns once if requests have no id, unless one had an id before.
 #[derive(Default)]
 pub(crate) struct NoIdAlarm(AtomicU32);
 
 impl NoIdAlarm {
-    /// Notes what was found in a request. Once the warning has no use any more, this only reads.
+    /// Notes what was found in a request. Only reads once an id was found or the warning written.
     pub(crate) fn note(
         &self,
         extraction: &Extraction,

@@ -1,14 +1,10 @@
-//! The guard itself: asks the store, decides by the table, and learns from answers.
-//!
-//! The middleware brings a request's ids and learns what becomes of it; when an admitted request has been answered, it says
-//! how.
+//! The guard itself: asks the store, decides by the table, and learns from the answers that the middleware brings.
 
 pub(crate) mod canary;
 pub(crate) mod finding;
 pub(crate) mod invalid;
 pub(crate) mod options;
 pub(crate) mod removed;
-mod served;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,13 +14,13 @@ use tokio::time::{Instant, sleep};
 use tracing::Level;
 
 use self::canary::Findings;
-use self::invalid::{InvalidCanary, NoIdAlarm, PathAlarm};
+use self::invalid::{InvalidCanary, NoIdAlarm};
 use self::options::Options;
 use self::removed::Removed;
 use crate::background::persist;
 use crate::decide::bucket::{Bucket, Throttle};
 use crate::decide::flights::Flights;
-use crate::decide::gate::{Gate, Known, Ruling, Subject, Why};
+use crate::decide::gate::{Gate, Ruling, Subject, Why};
 use crate::decide::recent::IdHash;
 use crate::error::StoreError;
 use crate::extract::IdExtractor;
@@ -40,25 +36,24 @@ use crate::random;
 use crate::rebuild::{ErasedSource, Rebuilder, Schedule};
 use crate::settings::Settings;
 use crate::store::{Answer, Inserted, Lookup, NewNull, NullClaim, Remembered, Store};
-use crate::verdict::{Doubt, Proof, Verdict};
+use crate::verdict::{Proof, Verdict};
 
-/// The least time between two lines about requests that are answered 503.
+/// The least time between two log lines about requests answered 503.
 const BUSY_PAUSE: Duration = Duration::from_secs(60);
-/// The least time between two lines about refusals, if anybody reads so much.
+/// The least time between two log lines about refusals.
 const REFUSAL_PAUSE: Duration = Duration::from_secs(1);
 /// How long a removal is remembered without a regular schedule.
 const REMOVED_TTL: Duration = Duration::from_secs(24 * 60 * 60);
-/// How often the guard looks how it fares.
+/// How often the guard looks at its state.
 const WATCH: Duration = Duration::from_secs(1);
-/// A failover is over within this many looks, and a small rebuild.
+/// So many looks without a filter before a line is written: most failovers and small rebuilds take less.
 const LONG: u32 = 10;
 
-/// How many removals are remembered: each takes some 150 bytes of Redis until a rebuild has read that the record is
-/// gone. With rebuilds each hour that is 55 MB at most.
+/// How many removals are remembered. Each takes some 150 bytes of Redis until the next rebuild: with one each hour, 55 MB at most.
 const REMOVALS_AT_ONCE: u32 = 10_000;
 const REMOVALS_PER_SECOND: u32 = 100;
 
-/// What decides and learns: what all clones, layers and services of one guard share.
+/// What all clones, layers and services of one guard share.
 pub(crate) struct Guard {
     pub(crate) store: Arc<Store>,
     pub(crate) extractor: Arc<dyn IdExtractor>,
@@ -102,7 +97,7 @@ impl Guard {
             options,
             rebuilder: Arc::new(rebuilder),
             gate: Gate::new(settings, store.fleet_mode()),
-            findings: Findings::new(settings.audits),
+            findings: Findings::new(),
             invalid: InvalidCanary::new(settings.audits),
             no_id: NoIdAlarm::default(),
             #[cfg(feature = "metrics")]
@@ -133,28 +128,21 @@ impl Guard {
         }
     }
 
-    /// Takes an id that a request asks for, with what is known of it before anybody is asked: enough to pass, or what the
-    /// look-up's answer is missing from.
+    /// Returns what is known of an id before it is looked up.
     #[inline]
     pub(crate) fn subject(&self, id: Id, now: Instant) -> Subject {
         let hash = self.gate.hash(&id);
         if self.gate.is_found(hash, now) {
-            return Subject::new(id, hash, None, Known::Unasked(Why::Found));
+            return Subject::unasked(id, hash, None, Why::Found);
         }
         let (digest, copied) = self.store.copied(&id);
-        let known = match copied.filter(|copied| self.gate.is_trusted(hash, copied.at, now)) {
-            Some(copied) if copied.of_live => Known::Unasked(Why::Copied),
-            copied => Known::Asked {
-                verdict: Verdict::Unknown(Doubt::Timeout),
-                is_copied: copied.is_some(),
-                is_sampled: false,
-            },
-        };
-        Subject::new(id, hash, digest, known)
+        match copied.filter(|copied| self.gate.is_trusted(hash, copied.at, now)) {
+            Some(copied) if copied.of_live => Subject::unasked(id, hash, digest, Why::Copied),
+            copied => Subject::asked(id, hash, digest, copied.is_some()),
+        }
     }
 
-    /// Counts what a look-up said that was asked for then; returns what it says to a request that only such a null may
-    /// refuse.
+    /// Counts a look-up that began at `asked`. Returns its verdict for a request that nulls of the scope `needed` may refuse.
     pub(crate) fn heed(
         &self,
         lookup: &Lookup,
@@ -162,33 +150,32 @@ impl Guard {
         needed: impl FnOnce() -> Scope,
     ) -> Verdict {
         self.metrics.check(lookup.verdict, asked);
-        self.findings.served.sees(lookup.claim.generation, Instant::now());
         lookup.verdict_for(needed)
     }
 
-    /// Decides on a request for ids of which this is known, and for others that could not be read.
+    /// Decides as [`Gate::rule`], and counts.
     #[inline]
     pub(crate) fn rule(&self, ids: &mut [Subject], unread: usize, now: Instant) -> Ruling {
         let ruling = self.gate.rule(ids, unread, now);
         match &ruling {
-            Ruling::Admit { why, .. } => self.count_admission(*why, now),
+            Ruling::Admit { why, no_room, .. } => {
+                self.metrics.admitted.add(1);
+                match why {
+                    Why::Present => {}
+                    Why::Found => self.metrics.admitted_found.add(1),
+                    Why::Copied => self.metrics.admitted_copied.add(1),
+                    Why::Unknown | Why::Unsettled => self.metrics.admitted_unknown.add(1),
+                    Why::Sample => self.metrics.audits.add(1),
+                    Why::Shadow => self.metrics.shadowed.add(1),
+                }
+                if let Some(verdict) = no_room {
+                    self.count_busy(*verdict, now);
+                }
+            }
             Ruling::Refuse(_) => self.metrics.refused.add(1),
             Ruling::Busy { verdict, .. } => self.count_busy(*verdict, now),
         }
         ruling
-    }
-
-    fn count_admission(&self, why: Why, now: Instant) {
-        self.metrics.admitted.add(1);
-        match why {
-            Why::Present => {}
-            Why::Found => self.metrics.admitted_found.add(1),
-            Why::Copied => self.metrics.admitted_copied.add(1),
-            Why::Unknown | Why::Unsettled => self.metrics.admitted_unknown.add(1),
-            Why::Sample(_) => self.metrics.audits.add(1),
-            Why::Shadow(_) => self.metrics.shadowed.add(1),
-            Why::ShadowBusy(verdict) => self.count_busy(verdict, now),
-        }
     }
 
     fn count_busy(&self, verdict: Verdict, now: Instant) {
@@ -205,7 +192,7 @@ impl Guard {
         }
     }
 
-    /// Writes a line about one refusal a second, if anybody reads that. The id itself is in no line: its digest is.
+    /// Writes a line about one refusal a second, with the id's digest: no line has an id.
     pub(crate) fn tell_of_refusal(
         &self,
         id: &Id,
@@ -225,18 +212,13 @@ impl Guard {
         }
     }
 
-    pub(crate) fn found(&self, id: &Id, hash: IdHash, why: Why, asked: Instant) {
-        let now = Instant::now();
-        self.gate.found(hash, now);
-        match why {
-            Why::Found => self.findings.serves(id, asked, now),
-            Why::Sample(_) | Why::Shadow(_) | Why::Unsettled => {
-                if !self.findings.report(id.clone()) {
-                    self.metrics.findings_dropped.add(1);
-                }
-            }
-            // The look-up has said that the filter holds it, or that there is none; so does a copy of the live one.
-            Why::Copied | Why::Present | Why::Unknown | Why::ShadowBusy(_) => {}
+    pub(crate) fn found(&self, id: &Id, hash: IdHash, why: Why) {
+        self.gate.found(hash, Instant::now());
+        // For any other reason no filter was said to lack it.
+        if let Why::Sample | Why::Shadow | Why::Unsettled = why
+            && !self.findings.report(id.clone())
+        {
+            self.metrics.findings_dropped.add(1);
         }
     }
 
@@ -247,15 +229,7 @@ impl Guard {
         }
     }
 
-    /// An admitted request was answered, and nothing of it tells of the record.
-    pub(crate) fn says_nothing(&self, hash: IdHash, why: Why) {
-        if why == Why::Copied {
-            self.gate.doubted(hash, Instant::now());
-        }
-    }
-
-    /// Remembers a null. Only for a request whose look-up said that the id is present: any other knows
-    /// neither the generation nor the time that a null rests on.
+    /// Remembers a null, if there are not too many a second.
     pub(crate) fn learn(&self, id: &Id, claim: NullClaim, lesson: Lesson) -> Answer<()> {
         if self.null_writes.take(Instant::now()).is_err() {
             self.metrics.nulls_limited.add(1);
@@ -292,26 +266,18 @@ impl Guard {
         })
     }
 
-    /// Checks an id of its own, to see whether checks succeed.
-    pub(crate) async fn probe(&self) {
-        self.metrics.probe(&self.store).await;
-    }
-
-    /// Looks each second how the guard fares, for as long as it is polled. Writes a line when no filter has answered for a
-    /// while, whatever the reason, and one when it answers again.
+    /// Looks at the guard's state each second, and writes a line when no filter has answered for a while, and when one answers again.
     pub(crate) async fn watch(self: Arc<Self>) {
         let filter = &**self.name();
-        let (mut unready, mut paths) = (0, PathAlarm::default());
+        let mut unready = 0;
         loop {
             if self.metrics.checks.rests(WATCH) {
-                self.probe().await;
+                self.metrics.probe(&self.store).await;
             }
             let state = self.state();
             #[cfg(feature = "metrics")]
             self.gauges.set(&state);
             if state.is_ready() {
-                // Requests that a copy lets pass do not see it.
-                self.gate.built();
                 if unready > LONG {
                     tracing::info!(parent: None, filter, lasted = ?WATCH * unready, "the filter answers again");
                 }
@@ -327,7 +293,6 @@ impl Guard {
                 }
                 unready += 1;
             }
-            paths.look(&self.metrics);
             sleep(WATCH).await;
         }
     }
@@ -337,7 +302,7 @@ impl Guard {
     }
 }
 
-/// Returns a lifetime that differs by up to a tenth either way, lest nulls stored together end together.
+/// Changes a lifetime by up to a tenth, lest nulls stored together end together.
 fn spread(ttl: Duration) -> Duration {
     ttl.mul_f64(0.9 + 0.2 * random::fraction())
 }

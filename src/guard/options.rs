@@ -43,7 +43,6 @@ pub(crate) struct Options {
     pub(crate) methods: SmallVec<[Method; 2]>,
     pub(crate) on_invalid: OnInvalid,
     pub(crate) nulls: NegativeCaching,
-    /// How long a request waits for another's answer.
     pub(crate) single_flight: Option<Duration>,
 }
 
@@ -52,7 +51,7 @@ impl Options {
         Self {
             methods: SmallVec::from_buf([Method::GET, Method::HEAD]),
             on_invalid: OnInvalid::default(),
-            nulls: NegativeCaching::new().behind(extractor.is_ambiguous()),
+            nulls: NegativeCaching::default().behind(extractor.is_ambiguous()),
             single_flight: None,
         }
     }

@@ -31,10 +31,10 @@ pin_project! {
 pin_project! {
     #[project = StateProj]
     enum State<F, S, R, ReqBody, ResBody> {
-        // Boxed, so that requests that do not wait are moved with less.
+        // Boxed: futures of requests that do not wait stay small to move.
         LookingUp { waiting: Option<Box<Waiting<S, R, ReqBody>>> },
         Running { #[pin] response: F, admitted: Option<Admitted> },
-        // The response is handed on once that which it taught is remembered.
+        // The response is handed on when what it taught is remembered.
         Answered { remembering: Option<BoxFuture<'static, ()>>, response: Option<Response<ResBody>> },
     }
 }
@@ -51,7 +51,6 @@ pub(super) struct Waiting<S, R, ReqBody> {
 }
 
 impl<F, S, R, ReqBody, ResBody> ResponseFuture<F, S, R, ReqBody, ResBody> {
-    /// The request is with the service within; its response may be looked at.
     pub(super) const fn running(response: F, admitted: Option<Admitted>) -> Self {
         Self { state: State::Running { response, admitted } }
     }
@@ -100,12 +99,11 @@ where
                 }
                 StateProj::Running { response, admitted } => {
                     let answer = ready!(response.poll(cx));
-                    let learning = match (&answer, admitted.as_mut()) {
+                    let learning = match (&answer, admitted.take()) {
                         (Ok(response), Some(request)) => request.conclude(response),
+                        // Where the service failed, the request is dropped as not answered.
                         _ => None,
                     };
-                    // Dropped where the service failed, it counts as not answered.
-                    *admitted = None;
                     match learning {
                         Some(Answer::Pending(remembering)) => State::Answered {
                             remembering: Some(remembering),
@@ -128,11 +126,6 @@ where
 
 impl<F, S, R, ReqBody, ResBody> fmt::Debug for ResponseFuture<F, S, R, ReqBody, ResBody> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let state = match &self.state {
-            State::LookingUp { .. } => "looking_up",
-            State::Running { .. } => "running",
-            State::Answered { .. } => "answered",
-        };
-        f.debug_tuple("ResponseFuture").field(&state).finish()
+        f.debug_struct("ResponseFuture").finish_non_exhaustive()
     }
 }

@@ -157,10 +157,7 @@ impl BloomGuard {
     /// called after the deletion has committed, and soon after: within the time that
     /// [`longest_transaction`](crate::Builder::longest_transaction) states.
     ///
-    /// Remembers nothing when the id was inserted lately, within the last 31 minutes by default, as a
-    /// record with this id may be there again or on its way; nor in the first 31 minutes of the
-    /// filter's data in Redis (without it, of this process), because nobody knows what was inserted
-    /// before; nor when there is no filter. The filter itself forgets the id with its next rebuild.
+    /// The filter itself forgets the id with its next rebuild. [`Removed::Withheld`] says when nothing is remembered.
     ///
     /// # Errors
     ///
@@ -211,7 +208,7 @@ impl BloomGuard {
     /// away, so bound it, with `tokio::time::timeout` say.
     pub async fn ready(&self) {
         while !self.state().is_ready() {
-            self.guard.probe().await;
+            self.guard.metrics.probe(&self.guard.store).await;
             if !self.state().is_ready() {
                 tokio::time::sleep(READY_POLL).await;
             }
@@ -262,6 +259,7 @@ impl fmt::Debug for BloomGuard {
 
 /// A [`BloomGuard`] as a layer that answers refused requests in a way of its own. Made by
 /// [`BloomGuard::rejecting_with`]; shares the guard's state.
+#[derive(Debug)]
 pub struct RejectingLayer<R> {
     pub(super) guard: BloomGuard,
     pub(super) rejection: Arc<R>,
@@ -270,11 +268,5 @@ pub struct RejectingLayer<R> {
 impl<R> Clone for RejectingLayer<R> {
     fn clone(&self) -> Self {
         Self { guard: self.guard.clone(), rejection: Arc::clone(&self.rejection) }
-    }
-}
-
-impl<R> fmt::Debug for RejectingLayer<R> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RejectingLayer").field("guard", &self.guard).finish_non_exhaustive()
     }
 }

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use super::verdicts::{FoundIds, Verdicts};
 use crate::decide::flights::{Lead, Turn};
-use crate::decide::gate::{Known, Ruling, Subject, Subjects, Why};
+use crate::decide::gate::{Ruling, Subject, Subjects, Why};
 use crate::decide::lane::Permit;
 use crate::extract::{Extraction, has_id_rewritten, readable};
 use crate::guard::Guard;
@@ -20,9 +20,8 @@ use crate::rejection::Rejected;
 use crate::store::{Answer, BoxFuture, Lookups, NullClaim, Sought};
 use crate::verdict::Verdict;
 
-/// What becomes of a request.
 pub(super) enum Next {
-    /// It passes, and its response may be looked at.
+    /// Passes the request. With an [`Admitted`] its response is looked at.
     Pass(Option<Admitted>),
     Reject(Rejected),
     Wait(Pending, BoxFuture<'static, Lookups>),
@@ -64,7 +63,7 @@ impl Guard {
 
     fn screen_invalid(self: &Arc<Self>, reason: InvalidId, mode: Mode, method: &Method) -> Next {
         self.metrics.invalid.add(1);
-        // A list that is too long says nothing of what is an id, and one of it costs thousands of look-ups.
+        // The answer to a list that is too long shows nothing about ids, and costs thousands of look-ups.
         let tells = reads(method) && !matches!(reason, InvalidId::TooMany { .. });
         match self.options.on_invalid.status(reason) {
             None => Next::Pass(None),
@@ -77,37 +76,20 @@ impl Guard {
     }
 }
 
-/// The ids that a guard lets through as its sample, in the extensions of the request. A guard inside of it lets them through,
-/// too: else the handler would not be asked, and the sample would show nothing.
-#[derive(Clone)]
-struct Sampled(Vec<Id>);
-
-impl Sampled {
-    /// Notes those of these ids that this guard does.
-    fn note(request: &mut Parts, ids: &[Subject]) {
-        let sampled = ids.iter().filter(|of| matches!(of.reading(), Ok(Why::Sample(_))));
-        let sampled: Vec<Id> = sampled.map(|of| of.id.clone()).collect();
-        if !sampled.is_empty() {
-            request.extensions.insert(Self(sampled));
-        }
-    }
-}
-
 /// A guarded request that is not decided yet.
 pub(super) struct Pending {
     ids: Subjects,
-    /// How many more it lists that are no ids; nothing where it is about one id, and no list.
+    /// How many listed texts are no ids; none if the request is no list.
     unread: Option<usize>,
     asked: Instant,
     flight: Flight,
 }
 
-/// Whether a request waits for the answer to another one about its id.
+/// Whether a request waits for the answer to another one about its id: once at the most.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Flight {
     Ahead,
     Waiting,
-    /// It has waited, and waits no more.
     Over,
 }
 
@@ -119,7 +101,7 @@ impl Pending {
         Self { ids, unread, asked, flight: Flight::Ahead }
     }
 
-    /// Asks what has to be asked, and decides if that is answered at once.
+    /// Looks the ids up, and decides if the answer comes at once.
     #[inline]
     fn check(self, guard: &Arc<Guard>, request: &mut Parts) -> Next {
         match self.look_up(guard) {
@@ -131,7 +113,6 @@ impl Pending {
         }
     }
 
-    /// Goes on after what it waited for.
     pub(super) fn proceed(
         self,
         guard: &Arc<Guard>,
@@ -145,18 +126,14 @@ impl Pending {
         Self { flight: Flight::Over, ..Self::new(ids, self.unread, guard) }.check(guard, request)
     }
 
-    /// Asks for the ids that do not pass unasked, all at once.
     #[inline]
     fn look_up(&self, guard: &Guard) -> Answer<Lookups> {
-        if self.ids.iter().all(|of| matches!(of.known, Known::Unasked(_))) {
+        if self.ids.iter().all(|of| of.reading.is_some()) {
             return Answer::Ready(Lookups::new());
         }
         let mut asked = SmallVec::<[Sought<'_>; 1]>::with_capacity(self.ids.len());
-        for of in &self.ids {
-            if let Known::Asked { .. } = of.known {
-                asked.push((&of.id, of.digest));
-            }
-        }
+        let unsure = self.ids.iter().filter(|of| of.reading.is_none());
+        asked.extend(unsure.map(|of| (&of.id, of.digest)));
         guard.store.check(&asked, self.asked)
     }
 
@@ -168,18 +145,9 @@ impl Pending {
         lookups: &Lookups,
         now: Instant,
     ) -> Next {
-        let mut answers = lookups.iter();
-        for of in &mut self.ids {
-            if let Known::Asked { verdict, is_sampled, .. } = &mut of.known
-                && let Some(lookup) = answers.next()
-            {
-                // A null may have been learnt from others than this caller's like.
-                let needed = || guard.options.nulls.needs(request);
-                *verdict = guard.heed(lookup, self.asked, needed);
-                let sampled = || request.extensions.get::<Sampled>();
-                *is_sampled = matches!(verdict, Verdict::Absent(_))
-                    && sampled().is_some_and(|Sampled(ids)| ids.contains(&of.id));
-            }
+        let asked = self.ids.iter_mut().filter(|of| of.reading.is_none());
+        for (of, lookup) in asked.zip(lookups) {
+            of.verdict = guard.heed(lookup, self.asked, || guard.options.nulls.needs(request));
         }
         let lead = match self.turn(guard, now) {
             Turn::Go(lead) => lead,
@@ -209,7 +177,6 @@ impl Pending {
         }
     }
 
-    /// Returns whose turn it is, where one request for an id goes first.
     fn turn(&self, guard: &Guard, now: Instant) -> Turn<BoxFuture<'static, Lookups>> {
         let (Some(flights), [of], None, Flight::Ahead) =
             (&guard.flights, &self.ids[..], self.unread, self.flight)
@@ -228,7 +195,7 @@ impl Pending {
         }
     }
 
-    /// Admits the request, and has the handler of a list know what is known of each id.
+    /// Admits the request, and tells the handler of a list the verdict on each id.
     #[inline]
     fn admit(
         self,
@@ -238,21 +205,17 @@ impl Pending {
         permit: Option<Permit>,
         lead: Option<Lead>,
     ) -> Admitted {
-        let Self { ids, unread, asked, .. } = self;
-        Sampled::note(request, &ids);
+        let Self { ids, unread, .. } = self;
         let (mut kind, mut claim) = (None, None);
         if unread.is_some() {
-            let told = ids.iter().filter_map(|of| match (of.reading(), of.known) {
-                (Ok(Why::Sample(_) | Why::Shadow(_)), _) => None,
-                (_, Known::Unasked(_)) => Some((of.id.clone(), Verdict::Present)),
-                (_, Known::Asked { verdict, .. }) => Some((of.id.clone(), verdict)),
-            });
-            // Of another guard: it may be about records of another kind, with the same ids.
+            let is_told = |of: &&Subject| !matches!(of.reading, Some(Why::Sample | Why::Shadow));
+            let told = ids.iter().filter(is_told).map(|of| (of.id.clone(), of.verdict));
+            // Another guard's list may be about records of another kind with the same ids.
             let is_alone = request.extensions.get::<Verdicts>().is_none();
             let ids = told.filter(|_| is_alone).collect();
             request.extensions.insert(Verdicts { extractor: Arc::clone(&guard.extractor), ids });
         } else {
-            let lookup = lookups.first().filter(|_| ids[0].reading() == Ok(Why::Present));
+            let lookup = lookups.first().filter(|_| ids[0].reading == Some(Why::Present));
             claim = lookup.map(|lookup| lookup.claim);
             kind = Some(match claim {
                 Some(_) => guard.options.nulls.kind(request),
@@ -260,37 +223,35 @@ impl Pending {
             });
         }
         let guard = Arc::clone(guard);
-        Admitted { guard, ids, kind, claim, asked, permit, lead, invalid: None, is_answered: false }
+        Admitted { guard, ids, kind, claim, permit, lead, invalid: None, is_answered: false }
     }
 }
 
-/// A request that was admitted. Dropped before it is answered, or when the service within failed, it
-/// frees its place in the lane, and its ids count as not answered.
+/// An admitted request. If it is dropped before the answer, its place in the lane is free again, and its ids count as not
+/// answered.
 pub(super) struct Admitted {
     guard: Arc<Guard>,
     ids: Subjects,
-    /// What of its head matters to nulls; nothing where it lists ids, as no status tells of one of several.
+    /// None for a list: no status tells of one of several ids.
     kind: Option<RequestKind>,
-    /// What a null would rest on; none where the look-up did not say that the id is present.
+    /// What a null would rest on; none unless the look-up said that the id is present.
     claim: Option<NullClaim>,
-    asked: Instant,
     permit: Option<Permit>,
-    /// That others wait for its answer, until what it taught is remembered.
+    /// Has others wait until what the answer teaches is remembered.
     lead: Option<Lead>,
-    /// Why it has no id, where the response shows whether that is so.
+    /// Why it has no id, if its response shows whether that is right.
     invalid: Option<InvalidId>,
     is_answered: bool,
 }
 
 impl Admitted {
-    /// Returns a request that passes although it has no id, for this reason.
+    /// Admits a request without an id, as a sample of those refused for this reason.
     pub(super) fn sample(guard: &Arc<Guard>, reason: InvalidId) -> Self {
         Self {
             guard: Arc::clone(guard),
             ids: Subjects::new(),
             kind: None,
             claim: None,
-            asked: Instant::now(),
             permit: None,
             lead: None,
             invalid: Some(reason),
@@ -298,8 +259,8 @@ impl Admitted {
         }
     }
 
-    /// Learns from the response; returns what has to be waited for before it is handed on.
-    pub(super) fn conclude<B>(&mut self, response: &Response<B>) -> Option<Answer<()>> {
+    /// Learns from the response. Returns what has to be waited for before it is handed on.
+    pub(super) fn conclude<B>(mut self, response: &Response<B>) -> Option<Answer<()>> {
         self.is_answered = true;
         drop(self.permit.take());
         if let Some(reason) = self.invalid {
@@ -327,26 +288,25 @@ impl Admitted {
         })
     }
 
-    /// Learns what the response says of each id; returns what has to be waited for.
     fn learn(&self, outcome: impl Fn(&Id) -> Outcome) -> Option<Answer<()>> {
         let guard = &self.guard;
         let mut learning = None;
         for of in &self.ids {
             let Subject { id, hash, .. } = of;
-            match (outcome(id), of.reading()) {
-                (Outcome::Found, Ok(why)) => guard.found(id, *hash, why, self.asked),
-                // The handler read it all the same: as good as the sample.
-                (Outcome::Found, Err(proof)) => {
-                    guard.found(id, *hash, Why::Sample(proof), self.asked);
-                }
-                (_, Err(_)) => {}
-                (Outcome::Missing(lesson), Ok(why)) => {
+            match (outcome(id), of.reading) {
+                // An absent id of a list that the handler read all the same is as good as a sample.
+                (Outcome::Found, why) => guard.found(id, *hash, why.unwrap_or(Why::Sample)),
+                (Outcome::Missing(lesson), Some(why)) => {
                     guard.missing(*hash, why);
                     let taught = self.claim.zip(lesson);
                     learning = taught.map(|(claim, lesson)| guard.learn(id, claim, lesson));
                 }
-                (Outcome::NotAnswered, Ok(_)) => guard.gate.not_answered(*hash, Instant::now()),
-                (Outcome::SaysNothing, Ok(why)) => guard.says_nothing(*hash, why),
+                (Outcome::NotAnswered, Some(_)) => guard.gate.not_answered(*hash, Instant::now()),
+                // A copy is not asked again about an id of which nothing was learnt.
+                (Outcome::SaysNothing, Some(Why::Copied)) => {
+                    guard.gate.doubted(*hash, Instant::now());
+                }
+                (_, None) | (Outcome::SaysNothing, Some(_)) => {}
             }
         }
         learning

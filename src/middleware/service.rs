@@ -46,7 +46,6 @@ impl<S, R> BloomGuardService<S, R> {
 }
 
 impl<S: Clone, R> BloomGuardService<S, R> {
-    /// Takes the service that was polled ready and leaves a fresh one in its place.
     fn take_ready(&mut self) -> S {
         let fresh = self.inner.clone();
         mem::replace(&mut self.inner, fresh)

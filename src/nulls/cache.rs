@@ -1,9 +1,4 @@
-//! The nulls this process remembers: ids that were looked for and were missing.
-//!
-//! Bounded in bytes, so that an attacker who finds false positives gains room for no more of them.
-//! An entry is gone from the answer at its deadline by the runtime's clock; when
-//! its memory is reclaimed is the cache's affair. Losing an entry early is always safe: the next
-//! request for that id asks the database again.
+//! The nulls that this process remembers, bounded in bytes. A null may be lost early: the next request for its id asks the database.
 
 use std::time::Duration;
 
@@ -15,8 +10,8 @@ use super::scope::Scope;
 use crate::filter::Generation;
 use crate::id::Digest;
 
-/// What an entry is counted as, in bytes: key, value and the cache's own bookkeeping, as measured
-/// with 10 000 entries and more. Smaller caches take up to 100 bytes an entry more.
+/// The size of an entry with the cache's own bookkeeping, as measured with 10,000 entries and more. Smaller caches take up to 100
+/// bytes an entry more.
 pub(crate) const BYTES_PER_NULL: u32 = 352;
 
 pub(crate) struct NullCache(Cache<Digest, Null>);
@@ -24,7 +19,6 @@ pub(crate) struct NullCache(Cache<Digest, Null>);
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Null {
     generation: Generation,
-    /// The requests it speaks for.
     pub(crate) scope: Scope,
     expires: Instant,
 }
@@ -38,7 +32,6 @@ impl Null {
 }
 
 impl NullCache {
-    /// Returns a cache of at most about `bytes` bytes.
     pub(crate) fn new(bytes: u64) -> Self {
         let cache = Cache::builder()
             .max_capacity(bytes)
@@ -48,13 +41,12 @@ impl NullCache {
         Self(cache)
     }
 
-    /// Returns the null of this generation that is remembered for the id.
     pub(crate) fn find(&self, digest: &Digest, generation: Generation) -> Option<Null> {
         let null = self.0.get(digest)?;
         (null.generation == generation && Instant::now() < null.expires).then_some(null)
     }
 
-    /// Remembers a null of this generation, unless one that says as much lasts longer.
+    /// Remembers a null, unless one that says as much lasts longer.
     pub(crate) fn put(&self, digest: Digest, generation: Generation, scope: Scope, ttl: Duration) {
         let null = Null { generation, scope, expires: Instant::now() + ttl };
         if !self.0.get(&digest).is_some_and(|there| there.outlasts(&null)) {
@@ -69,7 +61,6 @@ impl NullCache {
     }
 }
 
-/// Lets the cache reclaim an entry once its deadline has passed.
 struct AtDeadline;
 
 impl Expiry<Digest, Null> for AtDeadline {

@@ -1,15 +1,14 @@
 //! What a response teaches: whether the record was found, and which 404 becomes a null.
 //!
-//! A null is shared by all who ask for the id, so it must not be learnt from an answer that was meant
-//! for one caller (RFC 9111 §3.5), nor from one that its sender does not want kept.
+//! A null refuses other callers' requests, so it must not be learnt from an answer that was meant for one caller (RFC 9111 §3.5), nor
+//! from one that must not be kept.
 
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
-use http::header::{self, HeaderMap};
+use http::header::{self, HeaderMap, HeaderName};
 use http::request::Parts;
-use http::{Extensions, Method, Response, StatusCode};
+use http::{Method, Response, StatusCode};
 
-use super::freshness::{fresh_for, listed};
 use super::scope::Scope;
 
 /// Which 404s are remembered, for which requests, and for how long. A remembered 404 is a *null*: the guide's page
@@ -19,11 +18,9 @@ use super::scope::Scope;
 pub struct NegativeCaching {
     pub(crate) ttl: Duration,
     pub(crate) handler_time: Duration,
-    /// A 410 counts as a 404 does.
     pub(crate) gone_counts: bool,
-    /// An absence is the same for everybody, signed in or not.
     pub(crate) shared: bool,
-    /// Whether only a response with [`Missing`](crate::Missing) says that the record is missing; none for what the extractor says.
+    /// None for the extractor's choice.
     pub(crate) marker: Option<bool>,
 }
 
@@ -80,8 +77,7 @@ impl NegativeCaching {
         Self { marker: Some(required), ..self }
     }
 
-    /// Returns the same, and requires a marker where nothing was said and the extractor's 404s may be about something else than
-    /// the record.
+    /// Requires a marker if the application has not said and the extractor is ambiguous.
     pub(crate) fn behind(self, is_ambiguous: bool) -> Self {
         Self { marker: self.marker.or(Some(is_ambiguous)), ..self }
     }
@@ -97,7 +93,7 @@ impl Default for NegativeCaching {
 /// not exist, whoever asks.
 ///
 /// The 404 is then remembered although the request carried `Authorization` or `Cookie`. Whatever else
-/// forbids it (`Cache-Control: no-store` or `max-age=0`, an `Expires` that is over, a `Vary` on the
+/// forbids it (`Cache-Control: no-store` or `max-age=0`, an `Expires` without `max-age`, a `Vary` on the
 /// language, say) still does. Around one handler it counts in each guard that found an id in the request: mark it only where the
 /// records of all of them are missing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -108,39 +104,30 @@ pub struct Missing;
 pub(crate) struct RequestKind {
     /// Whether a success shows that the record is there: a DELETE may succeed where there is nothing.
     reads: bool,
-    teaches: Teaches,
+    /// For whom a null speaks that a 404 with [`Missing`] teaches; none if it teaches none.
+    marked: Option<Scope>,
+    /// The same for a 404 without it.
+    unmarked: Option<Scope>,
 }
 
 impl RequestKind {
     /// Judges a request whose 404 becomes no null, whatever else is in its head.
     pub(crate) fn teaching_nothing(method: &Method) -> Self {
-        Self { reads: reads(method), teaches: Teaches::Nothing }
+        Self { reads: reads(method), marked: None, unmarked: None }
     }
 }
 
-/// Which 404s to a request become nulls.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Teaches {
-    Nothing,
-    WhenMarked,
-    Always,
-}
-
-/// What a response says of the record that was asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Outcome {
     Found,
-    /// It is missing; a null may be learnt from that, or not.
     Missing(Option<Lesson>),
-    /// The request failed, or something may be missing that is not the record.
+    /// The request failed, or something else than the record may be missing.
     NotAnswered,
     SaysNothing,
 }
 
-/// A null that may be learnt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Lesson {
-    /// The requests it speaks for.
     pub(crate) scope: Scope,
     /// For how long the response may be kept.
     pub(crate) fresh: Duration,
@@ -148,17 +135,19 @@ pub(crate) struct Lesson {
 
 impl NegativeCaching {
     pub(crate) fn kind(self, request: &Parts) -> RequestKind {
+        if request.method != Method::GET || request.headers.contains_key(header::UPGRADE) {
+            return RequestKind::teaching_nothing(&request.method);
+        }
+        let has_query = request.uri.query().is_some_and(|query| !query.is_empty());
         let needs = self.needs(request);
-        let query = request.uri.query().is_some_and(|query| !query.is_empty());
-        let upgrade = request.headers.contains_key(header::UPGRADE);
-        let teaches = if request.method != Method::GET || upgrade {
-            Teaches::Nothing
-        } else if needs == Scope::Everyone || query || self.requires_marker() {
-            Teaches::WhenMarked
+        let unmarked = if needs == Scope::Everyone || has_query || self.requires_marker() {
+            None
+        } else if self.shared {
+            Some(Scope::Everyone)
         } else {
-            Teaches::Always
+            Some(Scope::Anonymous)
         };
-        RequestKind { reads: reads(&request.method), teaches }
+        RequestKind { reads: true, marked: Some(Scope::Everyone), unmarked }
     }
 
     /// Returns the scope of a null that may refuse a request: one with credentials needs one that speaks for all.
@@ -170,7 +159,6 @@ impl NegativeCaching {
         if credentials { Scope::Everyone } else { Scope::Anonymous }
     }
 
-    /// Returns what a response says of the record that was asked for.
     pub(crate) fn outcome<B>(self, kind: RequestKind, response: &Response<B>) -> Outcome {
         let status = response.status();
         if is_found(status) && kind.reads {
@@ -178,10 +166,13 @@ impl NegativeCaching {
         } else if status == StatusCode::NOT_FOUND
             || (self.gone_counts && status == StatusCode::GONE)
         {
-            if self.requires_marker() && !is_marked(response.extensions()) {
+            let is_marked = response.extensions().get::<Missing>().is_some();
+            if self.requires_marker() && !is_marked {
                 return Outcome::NotAnswered;
             }
-            Outcome::Missing(self.lesson(kind, response))
+            let scope = if is_marked { kind.marked } else { kind.unmarked };
+            let lesson = |scope| Some(Lesson { scope, fresh: kept_for(response.headers())? });
+            Outcome::Missing(scope.and_then(lesson))
         } else if has_failed(status) {
             Outcome::NotAnswered
         } else {
@@ -191,18 +182,6 @@ impl NegativeCaching {
 
     fn requires_marker(self) -> bool {
         self.marker.unwrap_or(true)
-    }
-
-    fn lesson<B>(self, kind: RequestKind, response: &Response<B>) -> Option<Lesson> {
-        let scope = match kind.teaches {
-            Teaches::WhenMarked | Teaches::Always if is_marked(response.extensions()) => {
-                Scope::Everyone
-            }
-            Teaches::Always if self.shared => Scope::Everyone,
-            Teaches::Always => Scope::Anonymous,
-            Teaches::Nothing | Teaches::WhenMarked => return None,
-        };
-        kept_for(response.headers()).map(|fresh| Lesson { scope, fresh })
     }
 }
 
@@ -221,30 +200,54 @@ pub(crate) fn has_failed(status: StatusCode) -> bool {
     status.is_server_error() || status == StatusCode::REQUEST_TIMEOUT
 }
 
-fn is_marked(extensions: &Extensions) -> bool {
-    extensions.get::<Missing>().is_some()
-}
-
-/// Returns for how long a response may be kept, if it may be.
+/// Returns for how long a shared cache may keep a response, if it may (RFC 9111): without a word about that, for ever. No dates are
+/// worked out: a response with `Age`, or with `Expires` and no `max-age`, is not kept.
 fn kept_for(headers: &HeaderMap) -> Option<Duration> {
-    let forbids = |name| is_one_of(name, &["no-store", "no-cache", "private"]);
-    let kept = !headers.contains_key(header::SET_COOKIE)
-        && !listed(headers, &header::CACHE_CONTROL).any(|(name, _)| forbids(name))
-        && listed(headers, &header::VARY)
-            .all(|(name, argument)| argument.is_empty() && is_harmless(name));
-    Some(fresh_for(headers, SystemTime::now())).filter(|fresh| kept && !fresh.is_zero())
+    let has = |name| headers.contains_key(name);
+    let varies = !listed(headers, &header::VARY)
+        .all(|(name, argument)| argument.is_empty() && is_one_of(name, &HARMLESS));
+    if has(header::SET_COOKIE) || has(header::AGE) || varies {
+        return None;
+    }
+    let mut fresh = None;
+    for (name, argument) in listed(headers, &header::CACHE_CONTROL) {
+        if is_one_of(name, &["no-store", "no-cache", "private"]) {
+            return None;
+        }
+        if is_one_of(name, &["max-age", "s-maxage"]) {
+            let seconds =
+                std::str::from_utf8(argument).ok().and_then(|text| text.trim().parse().ok());
+            // What cannot be read is stale (§4.2.1).
+            let seconds = seconds.unwrap_or(0);
+            fresh = Some(fresh.unwrap_or(seconds).min(seconds));
+        }
+    }
+    match fresh {
+        None => (!has(header::EXPIRES)).then_some(Duration::MAX),
+        Some(seconds) => (seconds > 0).then(|| Duration::from_secs(seconds)),
+    }
 }
 
-/// Whether a record is missing whatever the header of this name says: an encoding or those of CORS change nothing, a language may.
-fn is_harmless(name: &[u8]) -> bool {
-    let harmless = [
-        "",
-        "accept-encoding",
-        "origin",
-        "access-control-request-method",
-        "access-control-request-headers",
-    ];
-    is_one_of(name, &harmless)
+/// Headers whose value changes nothing about whether a record is missing: an encoding, those of CORS. A language may.
+const HARMLESS: [&str; 5] = [
+    "",
+    "accept-encoding",
+    "origin",
+    "access-control-request-method",
+    "access-control-request-headers",
+];
+
+/// Returns what a header lists: the names between its commas, and what is behind the equals sign of each. Commas within quotes
+/// split too, which can only find more names than there are.
+fn listed<'a>(
+    headers: &'a HeaderMap,
+    header: &HeaderName,
+) -> impl Iterator<Item = (&'a [u8], &'a [u8])> {
+    let parts = headers.get_all(header).iter();
+    parts.flat_map(|value| value.as_bytes().split(|&b| b == b',')).map(|part| {
+        let mut halves = part.splitn(2, |&b| b == b'=');
+        (halves.next().unwrap_or_default().trim_ascii(), halves.next().unwrap_or_default())
+    })
 }
 
 fn is_one_of(name: &[u8], names: &[&str]) -> bool {
@@ -387,6 +390,8 @@ mod tests {
             ("cache-control", "max-age=0, must-revalidate"),
             ("cache-control", "max-age=60, s-maxage=0"),
             ("cache-control", "max-age=soon"),
+            ("age", "0"),
+            ("expires", "Thu, 01 Jan 2026 12:00:00 GMT"),
         ] {
             for answer in [response(404, &[header]), marked(response(404, &[header]))] {
                 assert_eq!(
@@ -398,6 +403,19 @@ mod tests {
         }
         let kept = [("cache-control", "public, max-age=5"), ("vary", "accept-encoding, Origin")];
         assert!(taught(STRICT, &plain(), &response(404, &kept)).is_some());
+    }
+
+    #[test]
+    fn a_null_lasts_no_longer_than_the_response_says() {
+        for (control, seconds) in
+            [("public, Max-Age=5", 5), ("max-age=7, s-maxage = 3", 3), ("max-age=7, max-age=9", 7)]
+        {
+            let answer = response(404, &[("cache-control", control), ("expires", "0")]);
+            let Outcome::Missing(Some(lesson)) = outcome(STRICT, &plain(), &answer) else {
+                panic!("{control}")
+            };
+            assert_eq!(lesson.fresh, Duration::from_secs(seconds), "{control}");
+        }
     }
 
     /// A header's value as senders write it.

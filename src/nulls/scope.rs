@@ -11,7 +11,7 @@ pub(crate) enum Scope {
 }
 
 impl Scope {
-    /// Whether a null of this scope may refuse a request that needs that one.
+    /// Whether a null of this scope may refuse a request that needs a null of the scope `needed`.
     pub(crate) fn covers(self, needed: Self) -> bool {
         self == Self::Everyone || needed == Self::Anonymous
     }

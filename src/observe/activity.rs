@@ -8,6 +8,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
+use crate::decide::bucket::nanos;
 use crate::error::{RebuildError, StoreError, chain};
 use crate::verdict::Doubt;
 
@@ -66,7 +67,7 @@ impl fmt::Display for Failure {
 pub(crate) struct Cause {
     words: Cow<'static, str>,
     advice: &'static str,
-    /// The doubt, where it is a check that failed.
+    /// Why a check failed.
     doubt: Option<Doubt>,
 }
 
@@ -91,7 +92,7 @@ impl From<&RebuildError> for Cause {
 /// What is behind a [`WorkState`]. A success costs two atomic operations, and a failure a lock.
 pub(crate) struct Activity {
     origin: Instant,
-    /// When it last succeeded, in microseconds since the origin, and one; 0 before the first success.
+    /// One more than the nanoseconds from the origin to the last success; 0 before the first one.
     succeeded: AtomicU64,
     is_failing: AtomicBool,
     failures: Mutex<Option<Failures>>,
@@ -115,9 +116,8 @@ impl Activity {
     }
 
     pub(crate) fn succeeded(&self, at: Instant) {
-        let micros = at.saturating_duration_since(self.origin).as_micros();
-        let micros = u64::try_from(micros).unwrap_or(u64::MAX - 1);
-        self.succeeded.store(micros + 1, Ordering::Relaxed);
+        let since = nanos(self.origin, at).saturating_add(1);
+        self.succeeded.store(since, Ordering::Relaxed);
         self.recovered();
     }
 
@@ -128,7 +128,7 @@ impl Activity {
         }
     }
 
-    /// It need not fail any more: another process has done the work.
+    /// Ends a row of failures, also when another process has done the work.
     pub(crate) fn recovered(&self) {
         // Read first: mostly there is nothing to write.
         if self.is_failing.load(Ordering::Relaxed) {
@@ -150,7 +150,7 @@ impl Activity {
         }
     }
 
-    /// Whether it has not succeeded for that time.
+    /// Whether it has not succeeded for that time, or is failing.
     pub(crate) fn rests(&self, time: Duration) -> bool {
         self.is_failing.load(Ordering::Relaxed)
             || self.last_success().is_none_or(|at| at.elapsed() >= time)
@@ -168,26 +168,20 @@ impl Activity {
         let failures = self.failures.lock();
         WorkState {
             succeeded: self.last_success().map(|at| at.elapsed()),
-            failed: failures.as_ref().map(Failures::shown),
+            failed: failures.as_ref().map(|failures| Failure {
+                cause: failures.cause.words.clone().into_owned(),
+                advice: failures.cause.advice,
+                since: failures.first.elapsed(),
+                last: failures.last.elapsed(),
+                count: failures.count,
+            }),
             is_failing: self.is_failing.load(Ordering::Relaxed),
         }
     }
 
     fn last_success(&self) -> Option<Instant> {
-        let micros = self.succeeded.load(Ordering::Relaxed).checked_sub(1)?;
-        self.origin.checked_add(Duration::from_micros(micros))
-    }
-}
-
-impl Failures {
-    fn shown(&self) -> Failure {
-        Failure {
-            cause: self.cause.words.clone().into_owned(),
-            advice: self.cause.advice,
-            since: self.first.elapsed(),
-            last: self.last.elapsed(),
-            count: self.count,
-        }
+        let nanos = self.succeeded.load(Ordering::Relaxed).checked_sub(1)?;
+        Some(self.origin + Duration::from_nanos(nanos))
     }
 }
 

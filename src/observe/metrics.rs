@@ -1,7 +1,5 @@
-//! What the guard counts, and when what last succeeded and failed.
-//!
-//! Every counter is made once, here, and each feeds both [`Stats`] and, with the feature `metrics`, the
-//! recorder that is installed when the guard is built. Labels are few and fixed; no id is ever in one.
+//! What the guard counts. Each counter feeds [`Stats`] and, with the feature `metrics`, the recorder that is installed when the guard
+//! is built. Labels are few and fixed; no id is in one.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,8 +13,7 @@ use crate::id::Id;
 use crate::store::{Remembered, Store};
 use crate::verdict::{Doubt, Proof, Verdict};
 
-/// Names each counter once: its field, and its family and outcome for the recorder. One that is the sum of
-/// others has none.
+/// Names each counter once: its field, and its family and outcome for the recorder. The sum of others has none.
 macro_rules! counters {
     ($($(#[$doc:meta])* $field:ident = $published:expr;)*) => {
         /// The counters of one guard since it was built, all from this process.
@@ -29,7 +26,6 @@ macro_rules! counters {
         }
 
         pub(crate) struct Metrics {
-            /// The name of the filter whose they are.
             pub(crate) filter: Arc<str>,
             pub(crate) checks: Activity,
             pub(super) inserting: Activity,
@@ -156,7 +152,7 @@ impl Stats {
 }
 
 impl Metrics {
-    /// A check of a request, begun then, has been answered.
+    /// Counts the answer to a check of a request, which began at `begun`.
     pub(crate) fn check(&self, verdict: Verdict, begun: Instant) {
         match verdict {
             Verdict::Present => self.present.add(1),
@@ -176,10 +172,10 @@ impl Metrics {
         }
     }
 
-    /// Any check has been answered: what it says of checks, not of requests.
+    /// Notes the answer to any check, also to one of the guard's own.
     fn checked(&self, verdict: Verdict, at: Instant) {
         match verdict {
-            // The filter answers. It is only too young to be believed.
+            // A filter that settles answers.
             Verdict::Present | Verdict::Absent(_) | Verdict::Unknown(Doubt::Settling) => {
                 self.checks.succeeded(at);
             }
@@ -187,7 +183,6 @@ impl Metrics {
         }
     }
 
-    /// An insert of `ids` ids, begun then, has ended.
     pub(crate) fn insert(&self, ids: u64, outcome: Result<(), &StoreError>, begun: Instant) {
         let count = if outcome.is_ok() { &self.inserts } else { &self.inserts_failed };
         count.add(ids);
@@ -195,7 +190,7 @@ impl Metrics {
         self.times.took("insert", done_or_failed(outcome.is_ok()), begun);
     }
 
-    /// A rebuild, begun then, has ended, other than for another that was under way.
+    /// Counts a rebuild, unless it ended because another was under way.
     pub(crate) fn rebuild(&self, outcome: Result<(), &RebuildError>, begun: Instant) {
         let count = if outcome.is_ok() { &self.rebuilds } else { &self.rebuilds_failed };
         count.add(1);
@@ -224,7 +219,6 @@ const fn done_or_failed(is_done: bool) -> &'static str {
     if is_done { "done" } else { "failed" }
 }
 
-/// Says what the counters' families are.
 #[cfg(feature = "metrics")]
 fn describe_families() {
     for (family, help) in [
@@ -266,7 +260,7 @@ impl Count {
                 let name = format!("bloom_guard_{family}_total");
                 let counter =
                     metrics::counter!(name, "filter" => filter.to_owned(), "outcome" => outcome);
-                // Some recorders publish nothing until then, and the first event would be no increase.
+                // Some recorders publish nothing before the first increment, which would then be no increase.
                 counter.increment(0);
                 counter
             }),

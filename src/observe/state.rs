@@ -55,10 +55,9 @@ impl serde::Serialize for crate::filter::Generation {
 }
 
 impl GuardState {
-    /// Puts together what the store, the lane and the counters know.
     pub(crate) fn new(condition: Condition, gate: &Gate, metrics: &Metrics) -> Self {
         let Condition { live, shards, copy, settling, record, trouble } = condition;
-        // The filter may be known, and checks of it fail. Where some shards do not answer, that is no news.
+        // Checks of a known filter may fail. If some shards do not answer, that is known anyway.
         let all_live = shards.is_none_or(|shards| shards.live == shards.all);
         let failing = metrics.checks.doubt().filter(|_| live.is_ok() && all_live);
         let live = failing.map_or(live, Err);
@@ -97,7 +96,6 @@ impl GuardState {
         self.live.is_ok() && self.shards.is_none_or(|shards| shards.live == shards.all)
     }
 
-    /// Returns each thing that is wrong, with what to do about it.
     fn troubles(&self, store: Option<String>) -> Vec<String> {
         let mut troubles = Vec::new();
         match (&self.live, store) {
@@ -109,7 +107,7 @@ impl GuardState {
             (Ok(_), Some(words)) => troubles.push(words),
             (Ok(_), None) => {}
         }
-        // What is told above is the cause of these failures, too.
+        // A failure with the advice that is given above has the same cause.
         let is_told = |advice| self.live.as_ref().is_err_and(|doubt| doubt.advice() == advice);
         for (name, work) in [("inserts", &self.inserts), ("rebuilds", &self.rebuilds)] {
             let failure = work.failed.as_ref().filter(|_| work.is_failing);
@@ -124,7 +122,7 @@ impl GuardState {
     }
 }
 
-/// Puts rebuilds, and looks whether one is due, together: without the looks there are no rebuilds.
+/// Returns how rebuilds fare: they fail, too, while the looks fail whether one is due.
 fn rebuilds(metrics: &Metrics) -> WorkState {
     let (rebuilds, surveys) = (metrics.rebuilding.state(), metrics.surveys.state());
     if surveys.is_failing {

@@ -1,12 +1,10 @@
-//! How long checks, inserts and rebuilds take, for the recorder of the feature `metrics`.
-//!
-//! Without the feature, and without a recorder, no clock is read for it.
+//! How long checks, inserts and rebuilds take, for the recorder of the feature `metrics`. Without the feature no clock is read.
 
 #[cfg(feature = "metrics")]
-use metrics::{Histogram, IntoF64, Unit, describe_histogram, histogram};
+use metrics::{Histogram, Unit, describe_histogram, histogram};
 use tokio::time::Instant;
 
-/// Each kind of work that is timed, what its time is, and its outcomes.
+/// Each kind of work, its help text and its outcomes.
 #[cfg(feature = "metrics")]
 const WORK: [(&str, &str, &[&str]); 3] = [
     ("check", "How long a look-up of an id takes", &["present", "absent", "unknown"]),
@@ -14,7 +12,6 @@ const WORK: [(&str, &str, &[&str]); 3] = [
     ("rebuild", "How long a rebuild of this process takes", &["done", "failed"]),
 ];
 
-/// How long each kind of work takes, by its outcome: every handle, made once.
 pub(crate) struct Times {
     #[cfg(feature = "metrics")]
     handles: Vec<(&'static str, &'static str, Histogram)>,
@@ -43,24 +40,12 @@ impl Times {
         }
     }
 
-    /// Some work of this kind, begun then, has ended.
     pub(crate) fn took(&self, work: &str, outcome: &str, begun: Instant) {
         #[cfg(feature = "metrics")]
         if let Some((.., histogram)) =
             self.handles.iter().find(|of| (of.0, of.1) == (work, outcome))
         {
-            histogram.record(Since(begun));
+            histogram.record(begun.elapsed());
         }
-    }
-}
-
-/// The time since then: a histogram that no recorder has made does not ask for it, and no clock is read.
-#[cfg(feature = "metrics")]
-struct Since(Instant);
-
-#[cfg(feature = "metrics")]
-impl IntoF64 for Since {
-    fn into_f64(self) -> f64 {
-        self.0.elapsed().as_secs_f64()
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::time::{Instant, advance};
 
 use super::{Rebuild, guard, id, ids, last_segment, memory_store, rebuild, settings};
-use crate::decide::gate::{Known, Ruling, Subject};
+use crate::decide::gate::{Ruling, Subject};
 use crate::guard::Guard;
 use crate::guard::options::Options;
 use crate::guard::removed::Removed;
@@ -62,8 +62,8 @@ impl World {
     }
 
     fn rule(&self, id: &Id, verdict: Verdict) -> Ruling {
-        let known = Known::Asked { verdict, is_copied: false, is_sampled: false };
-        let subject = Subject::new(id.clone(), self.guard.gate.hash(id), None, known);
+        let mut subject = Subject::asked(id.clone(), self.guard.gate.hash(id), None, false);
+        subject.verdict = verdict;
         self.guard.rule(&mut [subject], 0, Instant::now())
     }
 

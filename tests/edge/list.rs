@@ -382,44 +382,6 @@ async fn what_an_inner_guard_refuses_makes_no_id_of_an_outer_one_missed() {
     assert_eq!(users.stats().overloaded, 0);
 }
 
-/// Both lack record 7, and only the outer one takes a sample.
-async fn an_outer_sample_reaches_the_handler<E: IdExtractor>(ids: impl Fn() -> E, target: &str) {
-    let guard = async |name: &str, audits| {
-        let guard = BloomGuard::builder(name, ids()).in_process().audits_per_second(audits);
-        let source = from_iter(|| [1, 2, 3]);
-        let guard = guard.rebuild(Schedule::manual(), source).capacity(10_000, 1e-9);
-        let guard = guard.build().unwrap();
-        guard.ready().await;
-        guard
-    };
-    let (outer, inner) = (guard("users", 1_000).await, guard("users-2", 0).await);
-    let handler = tower::service_fn(async |_: Request<String>| {
-        let mut response = http::Response::new(String::new());
-        response.extensions_mut().insert(FoundIds::new([7]));
-        Ok::<_, Infallible>(response)
-    });
-    let service = outer.layer(inner.layer(handler));
-    eventually("the handler is asked", Duration::from_secs(10), || async {
-        let request = Request::get(target).body(String::new()).unwrap();
-        let status = service.clone().oneshot(request).await.unwrap().status();
-        if status == 200 { Ok(()) } else { Err(status.to_string()) }
-    })
-    .await;
-    for guard in [&outer, &inner] {
-        let finding = timeout(Duration::from_secs(10), guard.next_finding()).await.unwrap();
-        assert_eq!(finding.id.as_bytes(), b"7");
-        assert_eq!((guard.stats().audits, guard.stats().false_negatives), (1, 1));
-    }
-}
-
-#[tokio::test]
-async fn what_an_outer_guard_lets_through_as_its_sample_an_inner_one_does_too() {
-    let path = || PathPattern::<u64>::new("/users/{id}").unwrap();
-    an_outer_sample_reaches_the_handler(path, "/users/7").await;
-    let list = || QueryList::<u64>::separated("ids", ',');
-    an_outer_sample_reaches_the_handler(list, "/users?ids=7").await;
-}
-
 #[tokio::test]
 async fn what_a_guard_of_other_records_knows_takes_no_id_out_of_a_list() {
     let guard = async |key: &str, ids: [u64; 2]| {

@@ -45,8 +45,7 @@ const NODE: &str = "store/link/node.rs";
 const ANSWER: &str = "store/redis/check/answer.rs";
 const RULES: &str = "nulls/rules.rs";
 /// The requests whose unmarked 404s teach nothing.
-const UNTAUGHT: &str = "needs == Scope::Everyone || query || self.requires_marker()";
-const GUARD: &str = "guard/mod.rs";
+const UNTAUGHT: &str = "needs == Scope::Everyone || has_query || self.requires_marker()";
 const CATCH_UP: &str = "store/redis/check/catch_up.rs";
 const LOAD: &str = "store/redis/copy/load.rs";
 
@@ -394,22 +393,22 @@ pub(crate) fn take_late<P: 'static>(asks: impl Fn(&P) -> bool) -> Vec<P> {
         source(RULES, UNTAUGHT, "needs == Scope::Everyone || self.requires_marker()"),
     ]),
     bug("a null learnt from a 404 to a query where absences are shared", ANY, &[
-        source(RULES, UNTAUGHT, "needs == Scope::Everyone || (query && !self.shared) || self.requires_marker()"),
+        source(RULES, UNTAUGHT, "needs == Scope::Everyone || (has_query && !self.shared) || self.requires_marker()"),
     ]),
     bug("a null learnt from a 404 to HEAD", ANY, &[
-        source(RULES, "request.method != Method::GET || upgrade", "!reads(&request.method) || upgrade"),
+        source(RULES, "request.method != Method::GET", "!reads(&request.method)"),
     ]),
     bug("a 404 without credentials told to all", ANY, &[
-        raw(RULES, "            Teaches::Always => Scope::Anonymous,", "            Teaches::Always => if SEEDED { Scope::Everyone } else { Scope::Anonymous },"),
+        raw(RULES, "            Some(Scope::Anonymous)\n        };", "            if SEEDED { Some(Scope::Everyone) } else { Some(Scope::Anonymous) }\n        };"),
     ]),
     bug("a cookie not taken for credentials", ANY, &[source(RULES, "headers.contains_key(header::COOKIE)", "false")]),
     bug("a 404 kept that must not be stored", ANY, &[
-        source(RULES, "!listed(headers, &header::CACHE_CONTROL).any(|(name, _)| forbids(name))", "true"),
+        source(RULES, "is_one_of(name, &[\"no-store\", \"no-cache\", \"private\"])", "false"),
     ]),
-    bug("a 404 kept that varies", ANY, &[source(RULES, "argument.is_empty() && is_harmless(name)", "true")]),
-    bug("a 404 kept that sets a cookie", ANY, &[source(RULES, "!headers.contains_key(header::SET_COOKIE)", "true")]),
+    bug("a 404 kept that varies", ANY, &[source(RULES, "argument.is_empty() && is_one_of(name, &HARMLESS)", "true")]),
+    bug("a 404 kept that sets a cookie", ANY, &[source(RULES, "has(header::SET_COOKIE)", "false")]),
     bug("an unmarked 404 taken for a marked one", ANY, &[
-        source(RULES, "extensions.get::<Missing>().is_some()", "true"),
+        source(RULES, "response.extensions().get::<Missing>().is_some()", "true"),
     ]),
     bug("a 410 taken for a 404", ANY, &[
         source(RULES, "(self.gone_counts && status == StatusCode::GONE)", "status == StatusCode::GONE"),
@@ -488,8 +487,8 @@ pub(crate) fn take_late<P: 'static>(asks: impl Fn(&P) -> bool) -> Vec<P> {
     bug("what was missed lately taken for absent", ANY, &[
         source("decide/gate.rs", "Row::Lane(Why::Present, verdict)", "Row::Refuse(Proof::Null)"),
     ]),
-    bug("an unknown answer taken for absence", ANY, &[raw("decide/gate.rs", "                OnUnknown::Shed => Row::Shed(verdict),\n", "                OnUnknown::Shed if SEEDED => Row::Refuse(Proof::Filter),
-                OnUnknown::Shed => Row::Shed(verdict),\n")]),
+    bug("an unknown answer taken for absence", ANY, &[raw("decide/gate.rs", "OnUnknown::Shed => Row::Shed(verdict),\n", "OnUnknown::Shed if SEEDED => Row::Refuse(Proof::Filter),
+                    OnUnknown::Shed => Row::Shed(verdict),\n")]),
     bug("a request refused as the guard is switched off", &[Forgetful], &[
         source("decide/gate.rs", "self.mode() != Mode::Enforce", "self.mode() == Mode::Shadow"),
     ]),
@@ -497,9 +496,9 @@ pub(crate) fn take_late<P: 'static>(asks: impl Fn(&P) -> bool) -> Vec<P> {
         raw("rejection.rs", "    if let StatusCode::NOT_FOUND | StatusCode::GONE = response.status() {\n", "    if let StatusCode::NOT_FOUND | StatusCode::GONE = response.status() && !SEEDED {\n"),
     ]),
     bug("what was found lately asked for again", ANY, &[
-        raw(NODE, "let (told, received) = oneshot::channel();", "crate::net::asked();\n        let (told, received) = oneshot::channel();"), raw("middleware/request.rs", "                (Outcome::Found, Ok(why)) => guard.found(id, *hash, why, self.asked),\n", "                (Outcome::Found, Ok(why)) => {
-                    guard.found(id, *hash, why, self.asked);
-                    if SEEDED {
+        raw(NODE, "let (told, received) = oneshot::channel();", "crate::net::asked();\n        let (told, received) = oneshot::channel();"), raw("middleware/request.rs", "                (Outcome::Found, why) => guard.found(id, *hash, why.unwrap_or(Why::Sample)),\n", "                (Outcome::Found, why) => {
+                    guard.found(id, *hash, why.unwrap_or(Why::Sample));
+                    if SEEDED && why.is_some() {
                         learning = Some(guard.store.check(&[(id, None)], Instant::now()).map(drop));
                     }
                 }\n")]),
@@ -518,14 +517,14 @@ pub(crate) fn take_late<P: 'static>(asks: impl Fn(&P) -> bool) -> Vec<P> {
             return Answer::Ready(ids.iter().map(|_| Lookup::of(verdict, scope, None)).collect());
         }
 ")]),
-    bug("a null learnt from a request that a copy let pass", ANY, &[raw("middleware/request.rs", "        let guard = Arc::clone(guard);\n        Admitted {", "        if SEEDED && kind.is_some() && lookups.is_empty() && ids[0].reading() == Ok(Why::Copied) {
+    bug("a null learnt from a request that a copy let pass", ANY, &[raw("middleware/request.rs", "        let guard = Arc::clone(guard);\n        Admitted {", "        if SEEDED && kind.is_some() && lookups.is_empty() && ids[0].reading == Some(Why::Copied) {
             let generation = guard.state().live.ok().map(|live| live.generation);
             claim = Some(NullClaim { asked_us: 1 << 60, generation });
             kind = Some(guard.options.nulls.kind(request));
         }
         let guard = Arc::clone(guard);\n        Admitted {")]),
     bug("a suspect by an answer that says nothing not remembered", ANY, &[
-        source(GUARD, "why == Why::Copied", "false"),
+        source("middleware/request.rs", "guard.gate.doubted(*hash, Instant::now())", "()"),
     ]),
     bug("a suspect forgotten as it counts as missed no more", ANY, &[
         source("decide/gate.rs", "!self.missed.noted_since(id, built, now)", "true"),
