@@ -14,7 +14,7 @@ use tokio::time::{Instant, sleep};
 use tracing::Level;
 
 use self::canary::Findings;
-use self::invalid::{InvalidCanary, NoIdAlarm};
+use self::invalid::{InvalidCanary, NoIdAlarm, PathAlarm};
 use self::options::Options;
 use self::removed::Removed;
 use crate::background::persist;
@@ -269,7 +269,7 @@ impl Guard {
     /// Looks at the guard's state each second, and writes a line when no filter has answered for a while, and when one answers again.
     pub(crate) async fn watch(self: Arc<Self>) {
         let filter = &**self.name();
-        let mut unready = 0;
+        let (mut unready, mut paths) = (0, PathAlarm::default());
         loop {
             if self.metrics.checks.rests(WATCH) {
                 self.metrics.probe(&self.store).await;
@@ -293,6 +293,7 @@ impl Guard {
                 }
                 unready += 1;
             }
+            paths.look(&self.metrics);
             sleep(WATCH).await;
         }
     }

@@ -72,20 +72,32 @@ async fn an_extractor_that_finds_no_id_in_a_thousand_requests_is_noticed_once() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn paths_that_are_an_ids_once_a_layer_within_rewrites_them_are_counted_apart() {
+async fn paths_that_are_an_ids_once_a_layer_within_rewrites_them_are_counted_apart_and_told_of_once()
+ {
+    let (log, _kept) = Log::begin();
     let guard = users().build().unwrap();
-    for (paths, are_apart) in [
-        (["/", "/users/", "/orders/7/", "/users/7/x", "/users//"].as_slice(), false),
-        (&["/users/8/", "//users/8", "/users//8/", "/users%2f8"], true),
+    for (paths, are_told) in [
+        (&["/", "/users/", "/orders/7/", "/users/7/x", "/users//"][..], 0),
+        (&["/users/8/"], 0),
+        (&["/users/8/", "//users/8", "/users//8/", "/users%2f8"], 1),
+        (&["/users/8/"; 100], 1),
     ] {
         let before = guard.stats();
         for path in paths {
             get(&guard, path).await;
         }
         let stats = guard.stats();
-        let apart = if are_apart { paths.len() as u64 } else { 0 };
+        let apart = if paths[0] == "/" { 0 } else { paths.len() as u64 };
         assert_eq!(stats.unguarded_path - before.unguarded_path, apart, "{paths:?}");
         assert_eq!(stats.unguarded - before.unguarded, paths.len() as u64 - apart, "{paths:?}");
+        // One in a hundred is not told of.
+        for _ in 0..99 {
+            get(&guard, "/users/7").await;
+        }
+        sleep(Duration::from_secs(60)).await;
+        let told = log.with("a layer inside of the guard");
+        assert_eq!(told.len(), are_told, "{told:?}");
+        assert!(told.iter().all(|line| line.starts_with("WARN") && line.contains(FILTER)));
     }
 }
 
