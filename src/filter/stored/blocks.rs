@@ -7,21 +7,11 @@ use crate::filter::lengths::BLOCK_LEN;
 use crate::filter::memory::{Block, Filter};
 
 impl Filter {
-    /// Returns how many bits are set in these blocks.
-    ///
-    /// # Panics
-    ///
-    /// When the range is not within the filter's blocks.
     pub(crate) fn ones_in(&self, blocks: Range<u32>) -> u64 {
         self.range(blocks).iter().map(Block::ones).sum()
     }
 
-    /// Appends the stored bytes of these blocks: what belongs at
-    /// `FRONT_LEN + blocks.start · BLOCK_LEN` in the string.
-    ///
-    /// # Panics
-    ///
-    /// When the range is not within the filter's blocks.
+    /// Appends the stored bytes of these blocks. They are at `FRONT_LEN + blocks.start · BLOCK_LEN` in the string.
     pub(crate) fn write_blocks(&self, blocks: Range<u32>, out: &mut Vec<u8>) {
         let blocks = self.range(blocks);
         out.reserve(blocks.len() * BLOCK_LEN);
@@ -29,11 +19,7 @@ impl Filter {
         words.for_each(|word| out.extend_from_slice(&word.to_be_bytes()));
     }
 
-    /// Puts in the stored bytes of these blocks; nothing where there are fewer or more of them.
-    ///
-    /// # Panics
-    ///
-    /// When the range is not within the filter's blocks.
+    /// Overwrites these blocks with their stored bytes; does nothing if the length is another.
     pub(crate) fn read_blocks(&self, blocks: Range<u32>, bytes: &[u8]) -> Option<()> {
         let blocks = self.range(blocks);
         if bytes.len() != blocks.len() * BLOCK_LEN {

@@ -1,38 +1,55 @@
 //! The first 64 bytes of a stored filter, and the last 64.
 
 use super::format::{
-    BLOCKS_OFFSET, CAPACITY_OFFSET, CHECKSUM_OFFSET, GENERATION_OFFSET, HASHES_OFFSET,
-    ITEMS_OFFSET, KEY_ID_OFFSET, LAYOUT, LAYOUT_OFFSET, MAGIC, NONCE_OFFSET, RATE_OFFSET,
-    RESERVED_OFFSET, RUN_OFFSET, SEED_OFFSET, STATE_OFFSET, TRAILER_NUMBER_FROM_END, VERSION,
-    VERSION_OFFSET,
+    CHECKSUM_OFFSET, LAYOUT, MAGIC, RESERVED, STATE_OFFSET, TRAILER_NUMBER_FROM_END, VERSION,
 };
-use super::state::State;
 use crate::filter::block::Geometry;
 use crate::filter::generation::Generation;
 use crate::filter::lengths::{HEADER_LEN, MAX_BLOCKS, MAX_HASHES, TRAILER_LEN, string_len};
 use crate::filter::rate::false_positive_rate;
 use crate::verdict::Doubt;
 
+/// How far the build of a filter has come.
+///
+/// The bytes differ from each other and from zero in four bits: the state lies outside the header's
+/// checksum, and no flipped bit or two may turn a building filter live.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum State {
+    Building = 0x33,
+    Live = 0x55,
+    /// The filter was live until an id that exists was found missing from it.
+    Disproved = 0x66,
+    /// It had taken the place of a disproved one, and two such ids were found missing from it.
+    DisprovedTwice = 0x69,
+}
+
+const STATES: [State; 4] = [State::Building, State::Live, State::Disproved, State::DisprovedTwice];
+
+impl State {
+    pub(crate) const fn as_byte(self) -> u8 {
+        self as u8
+    }
+
+    pub(super) fn from_byte(byte: u8) -> Option<Self> {
+        STATES.into_iter().find(|state| state.as_byte() == byte)
+    }
+}
+
 /// What a stored filter says of itself.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Header {
-    /// How far the build has come.
     pub(crate) state: State,
-    /// The build's fencing token.
     pub(crate) generation: Generation,
     /// Tells two builds of one generation apart.
     pub(crate) nonce: u64,
-    /// Where ids go.
     pub(crate) geometry: Geometry,
     /// The id of the secret key the digests were made with.
     pub(crate) key_id: u32,
     /// Tells the Redis process the filter was verified on.
     pub(crate) run: u32,
-    /// How many ids the build counted, `u32::MAX` standing for that many or more.
+    /// Saturates at `u32::MAX`.
     pub(crate) items: u32,
-    /// How many ids the filter was sized for.
     pub(crate) capacity: u32,
-    /// The false-positive rate the filter was sized for.
     pub(crate) rate: f32,
 }
 
@@ -55,63 +72,63 @@ impl Header {
     pub(crate) fn encode(&self) -> [u8; HEADER_LEN] {
         let Self { state, generation, nonce, geometry, key_id, run, items, capacity, rate } = *self;
         let mut bytes = [0; HEADER_LEN];
-        put(&mut bytes, 0, MAGIC.to_be_bytes());
-        put(&mut bytes, VERSION_OFFSET, VERSION.to_be_bytes());
-        put(&mut bytes, LAYOUT_OFFSET, [LAYOUT]);
-        put(&mut bytes, STATE_OFFSET, [state.as_byte()]);
-        put(&mut bytes, HASHES_OFFSET, [geometry.hashes]);
-        put(&mut bytes, GENERATION_OFFSET, generation.get().to_be_bytes());
-        put(&mut bytes, NONCE_OFFSET, nonce.to_be_bytes());
-        put(&mut bytes, BLOCKS_OFFSET, geometry.blocks.to_be_bytes());
-        put(&mut bytes, SEED_OFFSET, geometry.seed.to_be_bytes());
-        put(&mut bytes, KEY_ID_OFFSET, key_id.to_be_bytes());
-        put(&mut bytes, RUN_OFFSET, run.to_be_bytes());
-        put(&mut bytes, ITEMS_OFFSET, items.to_be_bytes());
-        put(&mut bytes, CAPACITY_OFFSET, capacity.to_be_bytes());
-        put(&mut bytes, RATE_OFFSET, rate.to_be_bytes());
-        let checksum = checksum(&bytes);
-        put(&mut bytes, CHECKSUM_OFFSET, checksum.to_be_bytes());
+        let mut rest = &mut bytes[..];
+        put(&mut rest, MAGIC.to_be_bytes());
+        put(&mut rest, VERSION.to_be_bytes());
+        put(&mut rest, [LAYOUT, state.as_byte(), geometry.hashes]);
+        put(&mut rest, RESERVED);
+        put(&mut rest, generation.get().to_be_bytes());
+        put(&mut rest, nonce.to_be_bytes());
+        put(&mut rest, geometry.blocks.to_be_bytes());
+        put(&mut rest, geometry.seed.to_be_bytes());
+        put(&mut rest, key_id.to_be_bytes());
+        put(&mut rest, run.to_be_bytes());
+        put(&mut rest, items.to_be_bytes());
+        put(&mut rest, capacity.to_be_bytes());
+        put(&mut rest, rate.to_be_bytes());
+        seal(&mut bytes);
         bytes
     }
 
     /// Reads the header a string begins with; what follows it is not looked at.
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self, Doubt> {
-        let bytes = bytes.first_chunk().filter(|bytes| has_frame(bytes));
+        let bytes = bytes.first_chunk();
         bytes.and_then(Self::fields).ok_or(Doubt::Damaged)
     }
 
-    /// Returns what the bytes say, unless a field has an impossible value.
     fn fields(bytes: &[u8; HEADER_LEN]) -> Option<Self> {
-        let [state] = take(bytes, STATE_OFFSET);
-        let [hashes] = take(bytes, HASHES_OFFSET);
-        let blocks = u32::from_be_bytes(take(bytes, BLOCKS_OFFSET));
-        let seed = u32::from_be_bytes(take(bytes, SEED_OFFSET));
-        let capacity = u32::from_be_bytes(take(bytes, CAPACITY_OFFSET));
-        let rate = f32::from_be_bytes(take(bytes, RATE_OFFSET));
-        let is_sized = capacity > 0 && rate > 0.0 && rate < 1.0;
-        if !is_sized || take(bytes, RESERVED_OFFSET) != [0; 3] {
+        let mut sealed = *bytes;
+        seal(&mut sealed);
+        let mut rest = &bytes[..];
+        let is_ours = take(&mut rest)? == MAGIC.to_be_bytes()
+            && take(&mut rest)? == VERSION.to_be_bytes()
+            && sealed == *bytes;
+        let [layout, state, hashes] = take(&mut rest)?;
+        if !is_ours || layout != LAYOUT || take(&mut rest)? != RESERVED {
             return None;
         }
-        Some(Self {
+        let generation = i64::from_be_bytes(take(&mut rest)?);
+        let nonce = u64::from_be_bytes(take(&mut rest)?);
+        let blocks = u32::from_be_bytes(take(&mut rest)?);
+        let seed = u32::from_be_bytes(take(&mut rest)?);
+        let header = Self {
             state: State::from_byte(state)?,
-            generation: Generation::new(i64::from_be_bytes(take(bytes, GENERATION_OFFSET)))?,
-            nonce: u64::from_be_bytes(take(bytes, NONCE_OFFSET)),
+            generation: Generation::new(generation)?,
+            nonce,
             geometry: Geometry::new(blocks, hashes, seed)?,
-            key_id: u32::from_be_bytes(take(bytes, KEY_ID_OFFSET)),
-            run: u32::from_be_bytes(take(bytes, RUN_OFFSET)),
-            items: u32::from_be_bytes(take(bytes, ITEMS_OFFSET)),
-            capacity,
-            rate,
-        })
+            key_id: u32::from_be_bytes(take(&mut rest)?),
+            run: u32::from_be_bytes(take(&mut rest)?),
+            items: u32::from_be_bytes(take(&mut rest)?),
+            capacity: u32::from_be_bytes(take(&mut rest)?),
+            rate: f32::from_be_bytes(take(&mut rest)?),
+        };
+        (header.capacity > 0 && header.rate > 0.0 && header.rate < 1.0).then_some(header)
     }
 
     pub(crate) fn trailer(&self) -> [u8; TRAILER_LEN] {
         let mut bytes = [0; TRAILER_LEN];
-        put(
-            &mut bytes,
-            TRAILER_LEN - TRAILER_NUMBER_FROM_END,
-            self.generation.trailer_number().to_be_bytes(),
-        );
+        let number = self.generation.trailer_number().to_be_bytes();
+        bytes[TRAILER_LEN - TRAILER_NUMBER_FROM_END..].copy_from_slice(&number);
         bytes
     }
 
@@ -121,8 +138,7 @@ impl Header {
 }
 
 impl Geometry {
-    /// Returns the geometry with these numbers, unless one is zero or beyond [`MAX_BLOCKS`] or [`MAX_HASHES`].
-    /// [`Sizing::geometry`](crate::filter::Sizing::geometry) finds good ones.
+    /// Returns the geometry, unless a number is zero or beyond [`MAX_BLOCKS`] or [`MAX_HASHES`].
     pub(crate) fn new(blocks: u32, hashes: u8, seed: u32) -> Option<Self> {
         let fit = (1..=MAX_BLOCKS).contains(&blocks) && (1..=MAX_HASHES).contains(&hashes);
         fit.then_some(Self { blocks, hashes, seed })
@@ -130,50 +146,41 @@ impl Geometry {
 }
 
 impl Generation {
-    /// Returns the number a complete string of this generation ends with.
+    /// Returns the number that a complete string ends with.
     pub(crate) const fn trailer_number(self) -> i64 {
         MAGIC.cast_signed() ^ self.get()
     }
 }
 
-/// Returns what is newer than this crate about a header, in words.
+/// Says what is newer than this crate about a header.
 pub(crate) fn newer(bytes: &[u8]) -> Option<String> {
-    let bytes = bytes.first_chunk().filter(|bytes| has_magic(bytes))?;
-    match version_and_layout(bytes) {
+    let mut rest = bytes.get(..HEADER_LEN)?;
+    if take(&mut rest)? != MAGIC.to_be_bytes() {
+        return None;
+    }
+    let version = u16::from_be_bytes(take(&mut rest)?);
+    let [layout] = take(&mut rest)?;
+    match (version, layout) {
         (VERSION, LAYOUT) => None,
         (VERSION, layout) => Some(format!("layout {layout}")),
         (version, _) => (version > VERSION).then(|| format!("format version {version}")),
     }
 }
 
-fn has_magic(bytes: &[u8; HEADER_LEN]) -> bool {
-    take(bytes, 0) == MAGIC.to_be_bytes()
-}
-
-/// Whether it has all that tells a header of this version from other bytes.
-fn has_frame(bytes: &[u8; HEADER_LEN]) -> bool {
-    has_magic(bytes)
-        && version_and_layout(bytes) == (VERSION, LAYOUT)
-        && take(bytes, CHECKSUM_OFFSET) == checksum(bytes).to_be_bytes()
-}
-
-fn version_and_layout(bytes: &[u8; HEADER_LEN]) -> (u16, u8) {
-    let [layout] = take(bytes, LAYOUT_OFFSET);
-    (u16::from_be_bytes(take(bytes, VERSION_OFFSET)), layout)
-}
-
-fn checksum(bytes: &[u8; HEADER_LEN]) -> u32 {
+/// Writes the checksum, which covers all before it but the state.
+fn seal(bytes: &mut [u8; HEADER_LEN]) {
     let mut covered = *bytes;
     covered[STATE_OFFSET] = 0;
-    crc32fast::hash(&covered[..CHECKSUM_OFFSET])
+    let checksum = crc32fast::hash(&covered[..CHECKSUM_OFFSET]);
+    bytes[CHECKSUM_OFFSET..].copy_from_slice(&checksum.to_be_bytes());
 }
 
-fn put<const N: usize>(bytes: &mut [u8], offset: usize, field: [u8; N]) {
-    bytes[offset..offset + N].copy_from_slice(&field);
+fn put<const N: usize>(rest: &mut &mut [u8], field: [u8; N]) {
+    rest.split_off_mut(..N).expect("a header has room for its fields").copy_from_slice(&field);
 }
 
-fn take<const N: usize>(bytes: &[u8; HEADER_LEN], offset: usize) -> [u8; N] {
-    std::array::from_fn(|i| bytes[offset + i])
+fn take<const N: usize>(rest: &mut &[u8]) -> Option<[u8; N]> {
+    rest.split_off(..N)?.first_chunk().copied()
 }
 
 #[cfg(test)]
@@ -213,9 +220,8 @@ mod tests {
     /// Returns the header's bytes with some of them replaced and the checksum put right.
     fn with<const N: usize>(offset: usize, field: [u8; N]) -> [u8; HEADER_LEN] {
         let mut bytes = header().encode();
-        put(&mut bytes, offset, field);
-        let checksum = checksum(&bytes);
-        put(&mut bytes, CHECKSUM_OFFSET, checksum.to_be_bytes());
+        bytes[offset..offset + N].copy_from_slice(&field);
+        seal(&mut bytes);
         bytes
     }
 
@@ -231,14 +237,14 @@ mod tests {
     #[test]
     fn a_later_version_or_layout_is_reported_as_such_whatever_else_differs() {
         let mut bytes = [0xff; HEADER_LEN];
-        put(&mut bytes, 0, *b"BLMGUARD");
+        bytes[..8].copy_from_slice(b"BLMGUARD");
         for (version_and_layout, words) in [
             ([0, 3, 1], Some("format version 3")),
             ([0, 1, 1], None),
             ([0, 2, 2], Some("layout 2")),
             ([0, 2, 0], Some("layout 0")),
         ] {
-            put(&mut bytes, VERSION_OFFSET, version_and_layout);
+            bytes[8..11].copy_from_slice(&version_and_layout);
             assert_eq!(Header::decode(&bytes), Err(Doubt::Damaged));
             assert_eq!(newer(&bytes).as_deref(), words);
         }
@@ -249,16 +255,16 @@ mod tests {
         let is_refused = |bytes: [u8; HEADER_LEN]| Header::decode(&bytes) == Err(Doubt::Damaged);
         assert!(is_refused(with(STATE_OFFSET, [0])));
         assert!(is_refused(with(STATE_OFFSET, [5])));
-        assert!(is_refused(with(HASHES_OFFSET, [0])));
-        assert!(is_refused(with(HASHES_OFFSET, [33])));
-        assert!(is_refused(with(RESERVED_OFFSET, [0, 0, 1])));
+        assert!(is_refused(with(12, [0])));
+        assert!(is_refused(with(12, [33])));
+        assert!(is_refused(with(13, [0, 0, 1])));
         assert!(is_refused(with(GENERATION_OFFSET, [0; 8])));
         assert!(is_refused(with(GENERATION_OFFSET, [255; 8])));
-        assert!(is_refused(with(BLOCKS_OFFSET, [0; 4])));
-        assert!(is_refused(with(BLOCKS_OFFSET, (MAX_BLOCKS + 1).to_be_bytes())));
-        assert!(is_refused(with(CAPACITY_OFFSET, [0; 4])));
+        assert!(is_refused(with(32, [0; 4])));
+        assert!(is_refused(with(32, (MAX_BLOCKS + 1).to_be_bytes())));
+        assert!(is_refused(with(52, [0; 4])));
         for rate in [0.0, 1.0, -0.1, f32::NAN, f32::INFINITY] {
-            assert!(is_refused(with(RATE_OFFSET, rate.to_be_bytes())), "{rate}");
+            assert!(is_refused(with(56, rate.to_be_bytes())), "{rate}");
         }
         assert!(!is_refused(with(STATE_OFFSET, [State::Live.as_byte()])));
     }
@@ -274,6 +280,26 @@ mod tests {
     fn a_geometry_has_blocks_and_hashes() {
         for (blocks, hashes) in [(0, 1), (1, 0), (1, 33), (MAX_BLOCKS + 1, 1)] {
             assert_eq!(Geometry::new(blocks, hashes, 0), None);
+        }
+    }
+
+    #[test]
+    fn a_state_is_its_byte() {
+        for state in STATES {
+            assert_eq!(State::from_byte(state.as_byte()), Some(state));
+        }
+        for found in [0, 1, 2, 3, 4, 5, 255] {
+            assert_eq!(State::from_byte(found), None);
+        }
+    }
+
+    #[test]
+    fn fewer_than_four_flipped_bits_make_no_state_of_another() {
+        let states: Vec<u8> = [0].into_iter().chain(STATES.map(State::as_byte)).collect();
+        for (i, one) in states.iter().enumerate() {
+            for other in &states[i + 1..] {
+                assert!((one ^ other).count_ones() >= 4, "{one:#04x} and {other:#04x}");
+            }
         }
     }
 }

@@ -4,8 +4,6 @@ mod blocks;
 pub(crate) mod format;
 mod header;
 mod position;
-mod state;
 
 pub(crate) use super::block::Position;
-pub(crate) use header::{Header, newer};
-pub(crate) use state::State;
+pub(crate) use header::{Header, State, newer};
