@@ -2,14 +2,10 @@
 
 mod setters;
 
-use std::iter;
-use std::sync::{Arc, Weak};
-
-use parking_lot::Mutex;
+use std::sync::Arc;
 
 use crate::background::Background;
 use crate::error::SettingError;
-use crate::middleware::layer::BloomGuard;
 use crate::settings::Settings;
 use crate::store::Store;
 use crate::store::foreign::ForeignStore;
@@ -19,22 +15,17 @@ use crate::store::map::endpoint::Endpoint;
 use crate::store::memory::MemoryStore;
 use crate::store::redis::Shards;
 
-/// Name and Redis of each guard, for as long as that lives.
-static REGISTRY: Mutex<Vec<(String, Weak<Background>)>> = Mutex::new(Vec::new());
-
-/// Where the filter is, and whose.
 #[derive(Debug, Default)]
 pub(crate) struct Place {
-    pub(crate) redis: Option<Endpoint>,
-    /// Further servers that its shards are spread over.
-    others: Vec<Endpoint>,
-    /// What it is reached with, beside what its URL says.
+    /// The servers that its shards are spread over; none if the filter is in this process.
+    pub(crate) servers: Vec<Endpoint>,
+    /// What they are reached with, beside what their URLs say.
     access: Access,
-    /// Another system's, in the place of the guard's own.
+    /// Another system's filter, in place of the guard's own.
     foreign: Option<ForeignFilter>,
 }
 
-/// What has no effect on a filter in this process.
+/// Settings without effect on a filter in this process.
 const IGNORED_IN_PROCESS: &[&str] = &[
     "accept_eviction",
     "check_deadline",
@@ -45,7 +36,7 @@ const IGNORED_IN_PROCESS: &[&str] = &[
     "shards",
     "tls",
 ];
-/// What has no effect on a filter that another system writes: it has no nulls and no record of recent inserts, is neither built nor copied here, and does not settle.
+/// Settings without effect on a filter that another system writes: it has no nulls and no record, is not built here, and does not settle.
 const IGNORED_BY_FOREIGN: &[&str] = &[
     "accept_eviction",
     "copy_limit",
@@ -57,7 +48,7 @@ const IGNORED_BY_FOREIGN: &[&str] = &[
 ];
 
 impl Place {
-    /// Makes the store of a guard, if nothing is wrong with its settings: with those that were called, as they were judged.
+    /// Makes the store, or returns what is wrong with the settings; `judged` are those that were called.
     pub(super) fn store(
         &mut self,
         settings: &Settings,
@@ -77,13 +68,13 @@ impl Place {
             }
         }
         problems.extend(self.reach().err());
-        let is_own = self.redis.is_some() && self.foreign.is_none();
+        let is_own = !self.servers.is_empty() && self.foreign.is_none();
         // By its digest an id is told to be in a shard, before Redis is asked.
         if is_own && settings.sizing.shards > 1 && settings.secret_key.is_none() {
             let reason = "shards need a secret_key, the same in all processes";
             problems.push(SettingError::Combination { reason });
         }
-        if settings.sizing.shards as usize <= self.others.len() {
+        if self.servers.len() > settings.sizing.shards as usize {
             let reason =
                 "redis_each spreads shards: there must be at least as many `shards` as servers";
             problems.push(SettingError::Combination { reason });
@@ -96,25 +87,21 @@ impl Place {
         }
     }
 
-    /// Has Redis reached as the application said, wherever it is.
     fn reach(&mut self) -> Result<(), SettingError> {
-        for redis in self.redis.iter_mut().chain(&mut self.others) {
-            *redis = redis.with(&self.access)?;
+        for server in &mut self.servers {
+            *server = server.with(&self.access)?;
         }
         self.foreign.as_mut().map_or(Ok(()), |filter| filter.reach_with(&self.access))
     }
 
     fn made(&self, settings: &Settings) -> Result<Store, SettingError> {
-        Ok(match (&self.redis, &self.foreign) {
-            (None, _) => Store::Memory(Arc::new(MemoryStore::new(settings)?)),
-            (Some(redis), None) => Store::Redis {
-                shards: {
-                    let servers: Vec<_> = iter::once(redis).chain(&self.others).cloned().collect();
-                    Arc::new(Shards::new(settings, &servers))
-                },
+        Ok(match (&self.servers[..], &self.foreign) {
+            ([], _) => Store::Memory(Arc::new(MemoryStore::new(settings)?)),
+            (servers, None) => Store::Redis {
+                shards: Arc::new(Shards::new(settings, servers)),
                 background: Background::default(),
             },
-            (Some(redis), Some(filter)) => {
+            ([redis, ..], Some(filter)) => {
                 if filter.endpoints(redis).any(|one| matches!(one, Endpoint::Cluster(_))) {
                     // Its key and what the guard keeps beside it would be in different slots.
                     return Err(SettingError::Combination {
@@ -124,29 +111,5 @@ impl Place {
                 Store::Foreign(ForeignStore::new(settings, filter, redis))
             }
         })
-    }
-
-    /// Notes a guard, and warns if there is one of this name on its Redis already. That is not refused: the protocol takes them
-    /// for two processes, and an application that reads its settings anew, or whose tests run side by side, builds one while
-    /// another lives.
-    pub(super) fn note(&self, guard: &BloomGuard) {
-        let Some(redis) = &self.redis else { return };
-        let (name, redis) = (guard.guard.name(), format!("{redis:?}"));
-        let key = format!("{name} {redis}");
-        let mut registry = REGISTRY.lock();
-        registry.retain(|(_, other)| other.strong_count() > 0);
-        let is_second = registry.iter().any(|(other, _)| *other == key);
-        registry.push((key, Arc::downgrade(&guard.background)));
-        drop(registry);
-        if is_second {
-            tracing::warn!(
-                parent: None,
-                filter = &**name,
-                redis,
-                "another guard of this name lives in this process, with connections, a lane and ids found lately of its \
-                 own: clone that one. If the two guard other records, each refuses what only the other's source gives: \
-                 name them apart"
-            );
-        }
     }
 }
