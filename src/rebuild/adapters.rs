@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::future::{Future, poll_fn};
+use std::panic::resume_unwind;
 use std::pin::Pin;
 use std::sync::Arc;
 
@@ -9,14 +10,12 @@ use futures_core::Stream;
 use tokio::sync::mpsc;
 
 use super::sink::IdSink;
-use super::source::{RebuildSource, panic_text};
+use super::source::RebuildSource;
 use crate::error::BoxError;
 use crate::extract::AsId;
 use crate::id::Id;
 
-/// Ids handed over at once by a blocking source.
 const CHUNK: usize = 1024;
-/// Chunks waiting at most.
 const CHUNKS: usize = 4;
 
 /// Returns a source that runs an asynchronous closure, for everything that is read by `await`: a pool of
@@ -27,22 +26,21 @@ const CHUNKS: usize = 4;
 ///
 /// ```
 /// use bloom_guard::from_fn;
-/// # use std::sync::Arc;
 /// # #[derive(Clone)]
-/// # struct Pool(Arc<[i64]>);
+/// # struct Pool;
 /// # struct Connection<'a>(&'a Pool);
 /// # impl Pool {
 /// #     async fn get(&self) -> std::io::Result<Connection<'_>> { Ok(Connection(self)) }
 /// # }
 /// # impl Connection<'_> {
 /// #     async fn page(&self, after: i64) -> std::io::Result<Vec<i64>> {
-/// #         Ok(self.0.0.iter().copied().filter(|id| *id > after).take(2).collect())
+/// #         Ok([3, 5, 8].into_iter().filter(|id| *id > after).take(2).collect())
 /// #     }
 /// # }
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), bloom_guard::BoxError> {
-/// # let pool = Pool([3, 5, 8].into());
+/// # let pool = Pool;
 /// let source = from_fn(async move |ids| {
 ///     let connection = pool.get().await?; // borrows the pool until the scan ends
 ///     let mut page = connection.page(0).await?;
@@ -64,17 +62,8 @@ const CHUNKS: usize = 4;
 /// # }
 /// ```
 ///
-/// An `async fn` that takes the ids is such a closure, too. The future has to be [`Send`]: one that holds an
-/// `Rc`, or a lock's guard of the standard library, across an `await` does not compile:
-///
-/// ```compile_fail
-/// let source = bloom_guard::from_fn(async move |ids| {
-///     let unsendable = std::rc::Rc::new(7_u64);
-///     ids.push(&*unsendable).await?;
-///     drop(unsendable);
-///     Ok(())
-/// });
-/// ```
+/// An `async fn` that takes the ids is such a closure, too. The future has to be [`Send`]: it holds no `Rc`, and no lock's guard
+/// of the standard library, across an `await`.
 pub fn from_fn<F>(scan: F) -> impl RebuildSource
 where
     // The first bound tells the compiler the closure's types; only the second can ask for `Send`.
@@ -121,8 +110,7 @@ where
 {
     let ids = Arc::new(ids);
     from_fn(async move |sink: &mut IdSink<'_>| {
-        let iter = ids().into_iter();
-        for id in iter {
+        for id in ids() {
             sink.push(&id).await?;
         }
         Ok(())
@@ -237,14 +225,11 @@ where
             }
         }
         // The channel closes however the scan ends. Only its result tells whether it was whole.
-        match scanning.await {
-            Ok(ended) => ended,
-            // The same text each time, which is logged once.
-            Err(error) => Err(match error.try_into_panic() {
-                Ok(panic) => panic_text(&*panic).into(),
-                Err(cancelled) => cancelled.into(),
-            }),
-        }
+        scanning.await.unwrap_or_else(|error| match error.try_into_panic() {
+            // The rebuild makes an error of it.
+            Ok(panic) => resume_unwind(panic),
+            Err(cancelled) => Err(cancelled.into()),
+        })
     })
 }
 

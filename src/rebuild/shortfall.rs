@@ -25,22 +25,21 @@ const OVER_A_MINUTE: f64 = 0.01;
 /// Counts this close are the same in any case.
 const FEW: u64 = 10;
 
-/// The shortfall that scans have met so far, if there is one.
 #[derive(Default)]
 pub(super) struct Shortfall(Mutex<Option<First>>);
 
 struct First {
     at: Instant,
     found: u64,
-    /// What the scan before this one found.
+    /// What the last scan found.
     last: u64,
     /// The filter that it would have replaced, if one answered.
     replaces: Option<Generation>,
 }
 
 impl Shortfall {
-    /// Notes a scan that found far fewer ids; returns whether that has lasted for long enough. A filter
-    /// that another process has put live meanwhile begins the time anew, because its scan found more.
+    /// Notes a scan that found far fewer ids; returns whether that has lasted for long enough. A filter that
+    /// another process has put live since begins the time anew, because its scan found more.
     pub(super) fn lasts(&self, found: u64, replaces: Option<Generation>, now: Instant) -> bool {
         let mut first = self.0.lock();
         if let Some(first) = &mut *first
@@ -56,19 +55,18 @@ impl Shortfall {
         false
     }
 
-    /// Ends the shortfall: a scan found enough, or nothing at all, or was believed.
+    /// Ends the shortfall: a scan found enough ids, or none, or was believed.
     pub(super) fn end(&self) {
         *self.0.lock() = None;
     }
 
-    /// Notes that a filter answers: what was found while none did counts no more.
+    /// Notes that a filter answers: a count that was found while none did is forgotten.
     pub(super) fn note_trust(&self) {
         let mut first = self.0.lock();
         *first = first.take().filter(|first| first.replaces.is_some());
     }
 }
 
-/// Returns how far a count may be from another one and count as the same.
 fn within(count: u64, share: f64) -> u64 {
     ((count as f64 * share) as u64).max(FEW)
 }

@@ -18,16 +18,15 @@ pub struct IdSink<'a> {
     extractor: &'a dyn IdExtractor,
     to: To<'a>,
     progress: &'a Progress,
-    /// Ids on their way to the store.
     batch: Vec<Id>,
     count: u64,
-    /// What went wrong first.
+    /// The first failure.
     failure: Option<RebuildError>,
 }
 
 pub(super) enum To<'a> {
     Build(&'a mut Build),
-    /// It is only looked whether there are any: this is told of the first, and nothing more is taken.
+    /// A probe: the first id is notified, and none is taken.
     Nobody(&'a Notify),
 }
 
@@ -49,7 +48,7 @@ impl<'a> IdSink<'a> {
         self.take(id).await
     }
 
-    /// Takes in an id that an adapter wrote down without knowing the extractor.
+    /// Takes an id in that an adapter wrote down without the extractor.
     pub(super) async fn push_text(&mut self, text: &Id) -> Result<(), InvalidId> {
         let id = std::str::from_utf8(text.as_bytes())
             .map_err(|_| InvalidId::NotText)
@@ -95,7 +94,7 @@ impl<'a> IdSink<'a> {
         self.failure.get_or_insert(error);
     }
 
-    /// Hands the rest over; returns how many ids there were, or what went wrong with any.
+    /// Hands the rest over; returns the number of ids, or the first failure.
     pub(super) async fn end(mut self) -> Result<u64, RebuildError> {
         self.write().await;
         self.failure.take().map_or(Ok(self.count), Err)

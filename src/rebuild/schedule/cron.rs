@@ -28,7 +28,6 @@ impl Schedule {
     }
 }
 
-/// A cron expression, and what it names or why it names no time.
 #[derive(Debug)]
 pub(super) struct Expression {
     text: String,
@@ -46,14 +45,13 @@ impl Expression {
         }
     }
 
-    /// Returns the longest time between two of its times that come.
     pub(super) fn longest_gap(&self) -> Option<Duration> {
         let cron = self.times.as_ref().ok()?;
         let times: Vec<_> = cron.iter_after(Utc::now()).take(CRON_TIMES).collect();
         times.windows(2).filter_map(|two| (two[1] - two[0]).to_std().ok()).max()
     }
 
-    /// Whether it names one after the first of these moments, up to the second, both in µs since the Unix epoch.
+    /// Whether it names a time after the first of these moments, up to the second, both in µs since the Unix epoch.
     pub(super) fn is_one_between(&self, after_us: i64, until_us: i64) -> bool {
         let Ok(cron) = &self.times else { return false };
         let after = DateTime::<Utc>::from_timestamp_micros(after_us);
@@ -62,7 +60,6 @@ impl Expression {
     }
 }
 
-/// Reads a cron expression that names a time to come.
 fn read(expression: &str) -> Result<Cron, String> {
     let cron: Cron = expression.parse().map_err(|error: CronError| error.to_string())?;
     let now = Utc::now();
