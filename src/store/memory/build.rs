@@ -20,11 +20,9 @@ pub(crate) struct MemoryBuild {
     store: Arc<MemoryStore>,
     token: Generation,
     pub(crate) previous: Option<u64>,
-    /// From when on inserts go to the filter, too.
     leased: Instant,
     pub(crate) scan: Scan,
     sizing: Sizing,
-    /// The filter that is built.
     filter: Option<Arc<Filter>>,
 }
 
@@ -46,7 +44,7 @@ impl MemoryBuild {
         })
     }
 
-    /// *Lease*: makes room for ids, and returns for how many. From here on inserts go to the filter, too.
+    /// *Lease*: makes room for ids, and returns for how many. From here on inserts go to this filter, too.
     pub(crate) async fn lease(&mut self, sizing: Sizing) -> Result<u64, StoreError> {
         let seed = u32::from_be_bytes(random::bytes().map_err(StoreError::no_random)?);
         let geometry = sizing.geometry(seed);
@@ -58,31 +56,27 @@ impl MemoryBuild {
         Ok(room)
     }
 
-    /// *Recent*: takes in what was inserted before, and returns how many ids that were. Where some may have been dropped whose
-    /// transactions are open, waits until those are over.
+    /// *Recent*: takes in what was inserted before; returns the number of ids. If some may have been dropped whose transactions are
+    /// open, waits until those are over.
     pub(crate) async fn read_recent(&self) -> Result<u64, StoreError> {
         let filter = self.filter.as_ref().ok_or_else(lost)?;
-        let (mut at, mut count) = (0, 0);
-        loop {
-            let (digests, next) = self.store.books.lock().recent.read(at, BATCH);
-            digests.iter().for_each(|digest| filter.insert(digest));
-            count += digests.len() as u64;
-            // What comes behind these has come since the lease. A steady stream of inserts must not keep the rebuild here.
-            if digests.len() < BATCH {
-                break;
+        // Some milliseconds under the lock where it holds a million, once a rebuild.
+        let recent = self.store.books.lock().recent.digests();
+        for (n, digests) in recent.chunks(BATCH).enumerate() {
+            if n > 0 {
+                yield_now().await;
             }
-            at = next;
-            yield_now().await;
+            digests.iter().for_each(|digest| filter.insert(digest));
         }
         let longest = self.store.settings.longest_transaction;
         let floor = self.store.books.lock().recent.floor();
         if let Some(over) = floor.map(|at| at + longest).filter(|over| *over > self.leased) {
             sleep_until(over).await;
         }
-        Ok(count)
+        Ok(recent.len() as u64)
     }
 
-    /// Whether the filter gets every insert: another rebuild may have put its own in the place.
+    /// Whether inserts go to this filter: another rebuild may have put its own in the place.
     fn is_building(&self, books: &Books) -> bool {
         let both = self.filter.as_ref().zip(books.building.as_ref());
         both.is_some_and(|(own, building)| Arc::ptr_eq(own, building))
@@ -95,7 +89,6 @@ impl MemoryBuild {
         self.swap(given)
     }
 
-    /// *Swap*: makes it the live one.
     fn swap(&self, Filled { filter, ids }: Filled) -> Result<LiveFilter, StoreError> {
         let mut books = self.store.books.lock();
         if !self.is_building(&books) {

@@ -30,10 +30,8 @@ use crate::random;
 use crate::settings::Settings;
 use crate::verdict::{Doubt, Proof, Verdict};
 
-/// How many digests are worked on before other tasks get their turn.
 const BATCH: usize = 1024;
 
-/// The store of a single process: the live filter, nulls and the record of recent inserts.
 pub(crate) struct MemoryStore {
     digester: Digester,
     settings: Settings,
@@ -48,11 +46,11 @@ pub(crate) struct MemoryStore {
 struct MemoryFilter {
     figures: LiveFilter,
     filter: Arc<Filter>,
-    /// Why it is out of use, if it is.
+    /// Set if it is out of use.
     doubt: Option<Doubt>,
     /// Whether it took the place of a disproved filter.
     replaced_disproved: bool,
-    /// An id that exists and was found missing from it since.
+    /// The first id that exists and was found missing from it.
     lacked: Option<Digest>,
 }
 
@@ -63,14 +61,11 @@ impl MemoryFilter {
     }
 }
 
-/// What is read and written under the lock.
 struct Books {
     recent: Recent,
-    /// The filter that a rebuild is putting together, which gets every insert.
+    /// The filter that is built, which gets every insert, too.
     building: Option<Arc<Filter>>,
-    /// The last token given out.
     token: i64,
-    /// When a rebuild was asked for, µs.
     asked_us: i64,
 }
 
@@ -81,7 +76,6 @@ struct Clock {
 }
 
 impl MemoryStore {
-    /// Makes the store of a filter in this process, with a key of its own where the settings have none.
     pub(crate) fn new(settings: &Settings) -> Result<Self, SettingError> {
         let draw = || random::bytes().map(SecretKey::new);
         let key = settings.secret_key.clone().map_or_else(draw, Ok);
@@ -230,7 +224,6 @@ impl MemoryStore {
         Ok(distrusted)
     }
 
-    /// Returns what the live filter is, or why there is none to trust.
     fn live(&self) -> Result<LiveFilter, Doubt> {
         match &*self.live.load() {
             None => Err(Doubt::NoFilter),
