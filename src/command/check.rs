@@ -19,7 +19,6 @@ use crate::store::Lookup;
 use crate::store::redis::keys::Keys;
 use crate::verdict::{Proof, Verdict};
 
-/// How often an id is asked for whose filter is replaced meanwhile, with a pause.
 const TRIES: usize = 3;
 const PAUSE: Duration = Duration::from_millis(100);
 
@@ -40,7 +39,6 @@ pub(super) struct Arguments {
 
 #[derive(Debug, Default, Serialize)]
 struct Trace {
-    /// By which the log names it.
     digest: Option<String>,
     /// How long ago it was inserted, if lately.
     inserted_ago: Option<Duration>,
@@ -71,7 +69,7 @@ pub(super) async fn run(arguments: &Arguments, json: bool) -> Outcome {
     Ok(wrong_if(refused))
 }
 
-/// Asks for ids as a guard does; again where the filter was replaced meanwhile.
+/// Asks for ids as a guard does, and again if the filter was replaced at that moment.
 pub(super) async fn ask(guard: &BloomGuard, ids: &[Id]) -> Result<Vec<Lookup>, Failure> {
     let mut lookups = Vec::with_capacity(ids.len());
     for ids in ids.chunks(ASKED) {

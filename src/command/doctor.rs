@@ -53,7 +53,7 @@ pub(super) async fn run(target: &Target, json: bool) -> Outcome {
     Ok(wrong_if(findings.is_wrong()))
 }
 
-/// Returns the keys of a shard on each node that has any, by the node's address; that is empty where there is one server.
+/// Returns, for each node of a cluster, the keys of one shard on it; for a single server no address.
 async fn nodes(target: &Target, endpoint: &Endpoint) -> Result<BTreeMap<String, Keys>, Failure> {
     let keys: Vec<Keys> = target.keys().collect();
     let Some(slots) = endpoint.slots(keys.iter().map(|keys| keys.meta.as_str().into()).collect())
@@ -69,7 +69,7 @@ async fn nodes(target: &Target, endpoint: &Endpoint) -> Result<BTreeMap<String, 
     Ok(nodes)
 }
 
-/// Judges one; returns what it says of its memory, if there is a limit.
+/// Judges one node; returns its memory, if that is limited.
 async fn of_node(
     endpoint: &Endpoint,
     keys: &Keys,
@@ -84,7 +84,6 @@ async fn of_node(
     Ok(Memory::parse(&info))
 }
 
-/// Whether the filter is to be trusted, and the next one has room beside it.
 async fn of_filter(
     target: &Target,
     is_served: bool,
@@ -118,7 +117,7 @@ async fn of_filter(
     Ok(())
 }
 
-/// Judges what a guard makes of the filter; returns how many bytes a rebuild needs at a time.
+/// Returns how many bytes a rebuild needs at a time.
 fn of_state(state: &GuardState, findings: &mut Findings) -> u64 {
     match &state.live {
         Ok(live) => {

@@ -14,7 +14,6 @@ use crate::store::link::reply::Reply;
 /// How far the clocks may be apart before the ages that are told are wrong.
 const APART: Duration = Duration::from_secs(2);
 
-/// What was looked at: how bad it is, what it is, and what to do about it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(super) struct Finding {
     level: &'static str,
@@ -24,7 +23,6 @@ pub(super) struct Finding {
 
 const WRONG: &str = "wrong";
 
-/// All that was looked at, in order.
 #[derive(Debug, Default)]
 pub(super) struct Findings {
     pub(super) all: Vec<Finding>,
@@ -50,12 +48,10 @@ impl Findings {
         }
     }
 
-    /// Notes what Redis refused, with the library's own advice.
     pub(super) fn refused(&mut self, error: &StoreError) {
         self.wrong(error.to_string(), error.advice());
     }
 
-    /// Adds what was found of a node, with its address where there are others.
     pub(super) fn of_node(&mut self, address: &str, findings: Self) {
         for Finding { level, what, mend } in findings.all {
             let what = if address.is_empty() { what } else { format!("{address}: {what}") };
@@ -77,7 +73,6 @@ impl Findings {
     }
 }
 
-/// Judges what a server tells.
 pub(super) async fn judge(
     server: &Server,
     info: &str,
@@ -120,7 +115,6 @@ fn of_disk(info: &str, findings: &mut Findings) {
     }
 }
 
-/// What becomes of writes in a failover.
 fn of_replicas(info: &str, findings: &mut Findings) {
     let replicas: u64 = field(info, "connected_slaves").and_then(|of| of.parse().ok()).unwrap_or(0);
     if replicas > 0 && field(info, "min_slaves_good_slaves").is_none() {
@@ -137,7 +131,7 @@ fn of_replicas(info: &str, findings: &mut Findings) {
     }
 }
 
-/// Whether the nodes of a cluster go on where one is gone, as far as the user may know.
+/// Whether the other nodes of a cluster answer while one is gone; nothing if this user may not ask.
 async fn of_coverage(server: &Server, findings: &mut Findings) {
     const SETTING: &str = "cluster-require-full-coverage";
     let said = server.ask(&["CONFIG", "GET", SETTING]).await.and_then(Reply::fields::<2>);
@@ -167,7 +161,7 @@ pub(super) async fn of_clock(server: &Server, findings: &mut Findings) -> Result
     Ok(())
 }
 
-/// Notes why a server cannot be asked, with the right that is missing.
+/// Notes why Redis refused a command, and which right is missing.
 pub(super) fn of_refusal(error: &StoreError, user: &str, findings: &mut Findings) {
     let text = error.to_string();
     let denied = text.split_once("run the '").and_then(|(_, rest)| rest.split_once('\''));

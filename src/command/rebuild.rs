@@ -10,7 +10,7 @@ use super::status::Fleet;
 use super::target::{Target, insist, look};
 
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// Within so many seconds a process begins, if one has a source and none has failed lately.
+/// Seconds within which a process with a source begins, if no rebuild has failed lately.
 const SOON: u64 = 5;
 const NOBODY: &str =
     "no process rebuilds: has any a source, did a rebuild fail lately? Their logs say";
@@ -63,7 +63,7 @@ pub(super) async fn run(arguments: &Arguments, json: bool) -> Outcome {
     }
 }
 
-/// Reads what the metadata say, on a new connection: Redis may be another by now.
+/// Reads the metadata on a new connection: Redis may have failed over.
 async fn fleet(target: &Target) -> Result<Fleet, Failure> {
     let (server, keys) = target.found().await?;
     Ok(Fleet::read(&server, &keys, target).await?)

@@ -11,16 +11,13 @@ use crate::store::link::resp::Packed;
 use crate::store::link::transport::{self, Transport};
 use crate::store::map::endpoint::Endpoint;
 
-/// How long Redis may take for an answer.
 const DEADLINE: Duration = Duration::from_secs(10);
-/// What the longest reply may take: a list of some thousand connections.
+/// The longest reply: CLIENT LIST of some thousand connections.
 const LONG: usize = 64 << 20;
 
-/// A connection on which nothing was asked yet.
 pub(super) struct Server(Arc<dyn Transport>);
 
 impl Server {
-    /// Connects to the server that has a key.
     pub(super) async fn open(endpoint: &Endpoint, key: &str) -> Result<Self, StoreError> {
         let key: Arc<str> = key.into();
         let connector = endpoint.connector(move || Some(Arc::clone(&key)));
@@ -36,7 +33,6 @@ impl Server {
         transport::ask(&*self.0, "a command", command, DEADLINE).await
     }
 
-    /// Whether it was reached as a node of a cluster.
     pub(super) fn is_of_cluster(&self) -> bool {
         self.0.is_to_a_cluster()
     }

@@ -30,22 +30,20 @@ pub(super) struct Arguments {
     watch: Option<u64>,
 }
 
-/// What the metadata say that no guard goes by, and who is connected.
+/// What the metadata and CLIENT LIST say beside what a guard knows.
 #[derive(Debug, Serialize)]
 pub(super) struct Fleet {
-    /// When a process has polled the filter last.
     polled_ago: Duration,
-    /// When a rebuild was asked for last, by Redis's clock, µs; and what that shows now.
+    /// When a rebuild was asked for last, and now, both in µs by Redis's clock.
     pub(super) asked_us: i64,
     pub(super) now_us: i64,
-    /// For how long the rebuild goes on that is under way, and the address of its process.
+    /// How long ago the rebuild under way began, and the address of its process.
     pub(super) rebuilding: Option<(Duration, String)>,
-    /// The addresses of the connections for checks, one a process; nothing where the user may not ask.
+    /// The addresses of the connections for checks, one a process; none if this user may not ask.
     processes: Option<Vec<String>>,
 }
 
 impl Fleet {
-    /// Reads it from the metadata of one shard: each process looks at all.
     pub(super) async fn read(
         server: &Server,
         keys: &Keys,
@@ -72,7 +70,6 @@ impl Fleet {
         })
     }
 
-    /// What is to be known of a filter that no process looks at.
     pub(super) fn note(&self) -> Option<String> {
         let ago = span(self.polled_ago);
         let note = format!(
@@ -114,7 +111,7 @@ pub(super) fn span(time: Duration) -> String {
     format!("{} s", time.as_secs())
 }
 
-/// Whether absent ids are refused; else why not.
+/// Returns why absent ids are not refused, if they are not.
 pub(super) fn refuses(state: &GuardState) -> Result<(), String> {
     match (&state.live, state.fleet_mode, state.settling) {
         (Err(doubt), ..) => Err(doubt.to_string()),
@@ -126,7 +123,7 @@ pub(super) fn refuses(state: &GuardState) -> Result<(), String> {
     }
 }
 
-/// A guard's report, without what is of this process.
+/// Returns the guard's report without the lines about the observer itself.
 fn lines(state: &GuardState) -> Vec<String> {
     let refuses = match refuses(state) {
         Ok(()) if state.is_ready() => "absent ids are refused".to_owned(),

@@ -17,11 +17,11 @@ use crate::store::link::access::Access;
 use crate::store::map::endpoint::Endpoint;
 use crate::store::redis::keys::Keys;
 
-/// How often it is tried to reach all shards, a second at a time, and to change something.
+/// How often a survey of all shards, of a second each, and a change are tried.
 const TRIES: usize = 3;
-/// How many shards of a cluster are looked for.
+/// How many shards of a cluster are tried: the nodes of some may be gone.
 const TRIED: usize = 16;
-/// Ids asked for at a time.
+/// The number of ids that are asked for at a time.
 pub(super) const ASKED: usize = 4_096;
 
 /// A filter, by its URL and name.
@@ -51,8 +51,7 @@ impl Target {
         (0..self.shards).map(|number| Keys::of_shard(&self.name, number, self.shards))
     }
 
-    /// Returns the keys of a shard whose metadata are there, and a connection to them: of a cluster without a node, those of the first
-    /// shard that another node has. Nothing if there is no such filter.
+    /// Returns the keys of the first shard that answers, and a connection to it; nothing if there is no such filter.
     pub(super) async fn find(&self) -> Result<Option<(Server, Keys)>, Failure> {
         let endpoint = self.endpoint()?;
         let tried = if matches!(endpoint, Endpoint::Cluster(_)) { TRIED } else { 1 };
@@ -66,7 +65,7 @@ impl Target {
         failed.map_or(Ok(None), |error| Err(error.into()))
     }
 
-    /// The same of a filter that has to be there.
+    /// As [`find`](Self::find), but fails if there is no such filter.
     pub(super) async fn found(&self) -> Result<(Server, Keys), Failure> {
         let Self { name, shards, .. } = self;
         self.find().await?.ok_or_else(|| {
@@ -75,7 +74,7 @@ impl Target {
         })
     }
 
-    /// Joins the filter as an observer, and waits until all shards that can be asked have answered.
+    /// Joins the filter as an observer, and waits for all shards that can be reached.
     pub(super) async fn observe(&self) -> Result<BloomGuard, Failure> {
         self.found().await?;
         let mut builder = BloomGuard::builder(&self.name, PathPattern::<String>::new("/{id}")?)
@@ -96,14 +95,13 @@ impl Target {
     }
 }
 
-/// Returns a connection to the server that has a key, if the key is there.
 async fn exists(endpoint: &Endpoint, key: &str) -> Result<Option<Server>, StoreError> {
     let server = Server::open(endpoint, key).await?;
     let is_there = server.ask(&["EXISTS", key]).await?.flag()?;
     Ok(is_there.then_some(server))
 }
 
-/// Has an observer read anew how its filter stands, and returns that.
+/// Surveys the filter, and returns its state.
 pub(super) async fn look(guard: &BloomGuard) -> Result<GuardState, StoreError> {
     guard.start();
     let mut surveyed = Ok(());
@@ -119,7 +117,7 @@ pub(super) async fn look(guard: &BloomGuard) -> Result<GuardState, StoreError> {
     Ok(guard.state())
 }
 
-/// Makes a change, and tries again while it fails: a connection may take some time.
+/// Makes a change, and repeats it if it fails: a connection may take some time.
 pub(super) async fn insist<E>(change: impl AsyncFn() -> Result<(), E>) -> Result<(), E> {
     for _ in 1..TRIES {
         match change().await {
@@ -130,7 +128,6 @@ pub(super) async fn insist<E>(change: impl AsyncFn() -> Result<(), E>) -> Result
     change().await
 }
 
-/// Returns a URL as it was given, or as the environment has it.
 pub(super) fn url(given: &str) -> Result<String, Failure> {
     if given != "-" {
         return Ok(given.to_owned());

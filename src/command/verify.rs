@@ -22,7 +22,7 @@ struct Tally {
     doubt: Option<Doubt>,
 }
 
-/// The ids of a batch, each with its line; nothing of one that is too long to be an id.
+/// Ids with their lines; `None` for a line that is too long to be an id.
 type Batch = Vec<(u64, Option<Id>)>;
 
 pub(super) async fn run(target: &Target, json: bool) -> Outcome {
