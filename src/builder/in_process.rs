@@ -13,7 +13,7 @@ pub(crate) struct Place {}
 #[expect(clippy::unused_self, reason = "with the feature `redis` a filter may be elsewhere")]
 impl Place {
     pub(super) fn store(
-        &mut self,
+        self,
         settings: &Settings,
         judged: Vec<(&'static str, Result<(), SettingError>)>,
     ) -> Result<Store, Vec<SettingError>> {

@@ -177,7 +177,7 @@ impl Builder {
             (true, false) | (false, true) => Ok(()),
         };
         let misplaced = misplaced.map_err(|reason| SettingError::Combination { reason });
-        let Self { mut settings, mut place, source, extractor, options, mut judged, .. } = self;
+        let Self { mut settings, place, source, extractor, options, mut judged, .. } = self;
         judged.push(("place", misplaced));
         let sizing = Sizing::sharded(self.capacity.0, self.capacity.1, self.shards);
         judged.push(("capacity", sizing.map(|sizing| settings.sizing = sizing)));

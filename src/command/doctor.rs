@@ -24,10 +24,10 @@ pub(super) async fn run(target: &Target, json: bool) -> Outcome {
     let endpoint = target.endpoint()?;
     let url = target.url()?;
     let nodes = nodes(target, &endpoint).await?;
-    let (mut memory, mut is_served) = (Vec::new(), true);
+    let mut memory = Vec::new();
     for (address, keys) in &nodes {
-        let mut found = Findings::default();
-        match of_node(&endpoint, keys, user(&url), &mut found).await {
+        findings.node.clone_from(address);
+        match of_node(&endpoint, keys, user(&url), &mut findings).await {
             Ok(told) => memory.extend(told),
             // Where nothing answers at all, there is nothing to judge.
             Err(error)
@@ -36,15 +36,11 @@ pub(super) async fn run(target: &Target, json: bool) -> Outcome {
             {
                 return Err(error.into());
             }
-            Err(error) => {
-                is_served = false;
-                facts::of_refusal(&error, user(&url), &mut found);
-            }
+            Err(error) => facts::of_refusal(&error, user(&url), &mut findings),
         }
-        is_served &= !found.is_wrong();
-        findings.of_node(address, found);
     }
-    of_filter(target, is_served, &memory, &mut findings).await?;
+    findings.node.clear();
+    of_filter(target, &memory, &mut findings).await?;
     say(
         json,
         &findings.text(),
@@ -80,17 +76,15 @@ async fn of_node(
     let info = server.ask(&["INFO"]).await?.text()?;
     facts::judge(&server, &info, findings).await?;
     rights::probe(&server, keys, user, findings).await;
-    facts::of_clock(&server, findings).await?;
     Ok(Memory::parse(&info))
 }
 
 async fn of_filter(
     target: &Target,
-    is_served: bool,
     memory: &[Memory],
     findings: &mut Findings,
 ) -> Result<(), Failure> {
-    let bytes = match target.find().await {
+    let next = match target.find().await {
         Ok(Some(_)) => match target.observe().await {
             Ok(guard) => of_state(&guard.state(), findings),
             Err(Failure(error)) => {
@@ -104,12 +98,12 @@ async fn of_filter(
                 .note(format!("filter: there is none {name:?} yet"), "The first guard makes it.");
             2 * Sizing::DEFAULT.bytes()
         }
-        // That was told of a node.
-        Err(_) if !is_served => return Ok(()),
+        // It is wrong with a node, which was told.
+        Err(_) if findings.is_wrong() => return Ok(()),
         Err(error) => return Err(error),
     };
     for Memory { used, limit } in memory {
-        let needed = used + bytes;
+        let needed = used + next;
         if needed > *limit {
             findings.refused(&StoreError::no_room(needed, *limit));
         }

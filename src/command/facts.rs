@@ -1,18 +1,11 @@
 //! What a server tells of itself, what is wrong with that, and what mends it.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
-
 use serde::Serialize;
 
 use super::server::Server;
-use super::status::span;
 use crate::error::StoreError;
-use crate::refusal::Refusal;
 use crate::store::link::process::{Eviction, RedisProcess, field};
 use crate::store::link::reply::Reply;
-
-/// How far the clocks may be apart before the ages that are told are wrong.
-const APART: Duration = Duration::from_secs(2);
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(super) struct Finding {
@@ -26,6 +19,8 @@ const WRONG: &str = "wrong";
 #[derive(Debug, Default)]
 pub(super) struct Findings {
     pub(super) all: Vec<Finding>,
+    /// The address of the node that is looked at, where there are others.
+    pub(super) node: String,
 }
 
 impl Findings {
@@ -42,21 +37,17 @@ impl Findings {
     }
 
     fn add(&mut self, level: &'static str, what: impl Into<String>, mend: impl Into<String>) {
-        let finding = Finding { level, what: what.into(), mend: mend.into() };
+        let (node, what) = (&self.node, what.into());
+        let what = if node.is_empty() { what } else { format!("{node}: {what}") };
+        let finding = Finding { level, what, mend: mend.into() };
         if !self.all.contains(&finding) {
             self.all.push(finding);
         }
     }
 
+    /// Notes what Redis refused, with the library's own advice.
     pub(super) fn refused(&mut self, error: &StoreError) {
         self.wrong(error.to_string(), error.advice());
-    }
-
-    pub(super) fn of_node(&mut self, address: &str, findings: Self) {
-        for Finding { level, what, mend } in findings.all {
-            let what = if address.is_empty() { what } else { format!("{address}: {what}") };
-            self.add(level, what, mend);
-        }
     }
 
     pub(super) fn is_wrong(&self) -> bool {
@@ -83,7 +74,6 @@ pub(super) async fn judge(
         field(info, "valkey_version").or_else(|| field(info, "redis_version")).unwrap_or("?");
     findings.sound(format!("server: version {version}, a primary"));
     of_memory(info, findings);
-    of_disk(info, findings);
     of_replicas(info, findings);
     if server.is_of_cluster() {
         of_coverage(server, findings).await;
@@ -104,14 +94,6 @@ fn of_memory(info: &str, findings: &mut Findings) {
         findings.note(what, "");
     } else {
         findings.sound("memory: nothing is evicted");
-    }
-}
-
-fn of_disk(info: &str, findings: &mut Findings) {
-    let failed = ["rdb_last_bgsave_status", "aof_last_write_status"];
-    if failed.iter().any(|name| field(info, name) == Some("err")) {
-        // Where that ends writes, the rights that are tried say so.
-        findings.note("disk: Redis could not write to it", Refusal::DISK.advice());
     }
 }
 
@@ -142,23 +124,6 @@ async fn of_coverage(server: &Server, findings: &mut Findings) {
             format!("CONFIG SET {SETTING} no, on every node"),
         );
     }
-}
-
-/// Whether the ages are right that a guard tells.
-pub(super) async fn of_clock(server: &Server, findings: &mut Findings) -> Result<(), StoreError> {
-    let time = match server.ask(&["TIME"]).await {
-        // It was told with the rights.
-        Err(StoreError::Refused { .. }) => return Ok(()),
-        time => time?.fields::<2>()?,
-    };
-    let theirs = Duration::from_secs(time[0].count()?) + Duration::from_micros(time[1].count()?);
-    let ours = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    if ours.abs_diff(theirs) > APART {
-        let what =
-            format!("clock: Redis's and this machine's are {} apart", span(ours.abs_diff(theirs)));
-        findings.note(what, "Set both by NTP: a guard goes by Redis's, and a jump ends all trust.");
-    }
-    Ok(())
 }
 
 /// Notes why Redis refused a command, and which right is missing.

@@ -109,7 +109,9 @@ impl Rebuilder {
     fn log_failure(&self, error: &str) {
         let last = self.status().last.and_then(Result::err).map(|error| chain(&error));
         // It may tell of another number each time.
-        if last.is_some_and(|last| words(&last).eq(words(error))) {
+        let words =
+            |text: &str| text.replace(|letter: char| letter.is_ascii_digit() || letter == '.', "");
+        if last.is_some_and(|last| words(&last) == words(error)) {
             return;
         }
         let filter = match self.store.condition().live {
@@ -227,9 +229,4 @@ impl Drop for IdleAtLast<'_> {
     fn drop(&mut self) {
         self.0.enter(RebuildStep::Idle);
     }
-}
-
-/// Returns a text without its numbers.
-fn words(text: &str) -> impl Iterator<Item = char> {
-    text.chars().filter(|letter| !letter.is_ascii_digit() && *letter != '.')
 }

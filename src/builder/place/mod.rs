@@ -50,7 +50,7 @@ const IGNORED_BY_FOREIGN: &[&str] = &[
 impl Place {
     /// Makes the store, or returns what is wrong with the settings; `judged` are those that were called.
     pub(super) fn store(
-        &mut self,
+        mut self,
         settings: &Settings,
         judged: Vec<(&'static str, Result<(), SettingError>)>,
     ) -> Result<Store, Vec<SettingError>> {
@@ -67,49 +67,42 @@ impl Place {
                 problems.push(SettingError::NoEffect { setting, place });
             }
         }
-        problems.extend(self.reach().err());
-        let is_own = !self.servers.is_empty() && self.foreign.is_none();
-        // By its digest an id is told to be in a shard, before Redis is asked.
-        if is_own && settings.sizing.shards > 1 && settings.secret_key.is_none() {
-            let reason = "shards need a secret_key, the same in all processes";
-            problems.push(SettingError::Combination { reason });
-        }
+        let mut combination = |reason| problems.push(SettingError::Combination { reason });
         if self.servers.len() > settings.sizing.shards as usize {
-            let reason =
-                "redis_each spreads shards: there must be at least as many `shards` as servers";
-            problems.push(SettingError::Combination { reason });
+            combination(
+                "redis_each spreads shards: there must be at least as many `shards` as servers",
+            );
         }
+        let is_sharded = settings.sizing.shards > 1 && !self.servers.is_empty();
+        match &mut self.foreign {
+            Some(filter) => self.servers.append(&mut filter.others),
+            // By its digest an id is told to be in a shard, before Redis is asked.
+            None if is_sharded && settings.secret_key.is_none() => {
+                combination("shards need a secret_key, the same in all processes");
+            }
+            None => {}
+        }
+        let is_cluster = |server: &Endpoint| matches!(server, Endpoint::Cluster(_));
+        if self.foreign.is_some() && self.servers.iter().any(is_cluster) {
+            // Its key and what the guard keeps beside it would be in different slots.
+            combination(
+                "a foreign filter is in one redis, not in a cluster: redis+cluster:// is for the guard's own",
+            );
+        }
+        let servers = self.servers.iter().map(|server| server.with(&self.access));
+        let servers = servers.collect::<Result<Vec<_>, _>>();
+        problems.extend(servers.as_ref().err().cloned());
         // Values that are out of bounds make no store.
-        if problems.is_empty() {
-            self.made(settings).map_err(|problem| vec![problem])
-        } else {
-            Err(problems)
-        }
-    }
-
-    fn reach(&mut self) -> Result<(), SettingError> {
-        for server in &mut self.servers {
-            *server = server.with(&self.access)?;
-        }
-        self.foreign.as_mut().map_or(Ok(()), |filter| filter.reach_with(&self.access))
-    }
-
-    fn made(&self, settings: &Settings) -> Result<Store, SettingError> {
-        Ok(match (&self.servers[..], &self.foreign) {
-            ([], _) => Store::Memory(Arc::new(MemoryStore::new(settings)?)),
-            (servers, None) => Store::Redis {
-                shards: Arc::new(Shards::new(settings, servers)),
+        let servers = servers.ok().filter(|_| problems.is_empty()).ok_or(problems)?;
+        Ok(match self.foreign {
+            _ if servers.is_empty() => Store::Memory(Arc::new(
+                MemoryStore::new(settings).map_err(|problem| vec![problem])?,
+            )),
+            Some(filter) => Store::Foreign(ForeignStore::new(settings, &filter, &servers)),
+            None => Store::Redis {
+                shards: Arc::new(Shards::new(settings, &servers)),
                 background: Background::default(),
             },
-            ([redis, ..], Some(filter)) => {
-                if filter.endpoints(redis).any(|one| matches!(one, Endpoint::Cluster(_))) {
-                    // Its key and what the guard keeps beside it would be in different slots.
-                    return Err(SettingError::Combination {
-                        reason: "a foreign filter is in one redis, not in a cluster: redis+cluster:// is for the guard's own",
-                    });
-                }
-                Store::Foreign(ForeignStore::new(settings, filter, redis))
-            }
         })
     }
 }

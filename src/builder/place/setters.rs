@@ -81,7 +81,7 @@ impl Builder {
     ///
     /// Defaults to a filter of the guard's own.
     pub fn foreign(mut self, mut filter: ForeignFilter) -> Self {
-        let judged = filter.judge();
+        let judged = filter.problem.take().map_or(Ok(()), Err);
         self.place.foreign = Some(filter);
         self.judge("foreign", judged)
     }

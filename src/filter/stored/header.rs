@@ -258,8 +258,8 @@ mod tests {
         assert!(is_refused(with(12, [0])));
         assert!(is_refused(with(12, [33])));
         assert!(is_refused(with(13, [0, 0, 1])));
-        assert!(is_refused(with(GENERATION_OFFSET, [0; 8])));
-        assert!(is_refused(with(GENERATION_OFFSET, [255; 8])));
+        assert!(is_refused(with(16, [0; 8])));
+        assert!(is_refused(with(16, [255; 8])));
         assert!(is_refused(with(32, [0; 4])));
         assert!(is_refused(with(32, (MAX_BLOCKS + 1).to_be_bytes())));
         assert!(is_refused(with(52, [0; 4])));

@@ -6,7 +6,6 @@ use ::redis::{Cmd, cmd};
 
 use super::layout::{BloomSize, Layout};
 use crate::error::{SettingError, StoreError};
-use crate::store::link::access::Access;
 use crate::store::link::reply::Reply;
 use crate::store::map::endpoint::Endpoint;
 
@@ -17,13 +16,13 @@ use crate::store::map::endpoint::Endpoint;
 #[derive(Debug)]
 pub struct ForeignFilter {
     pub(super) system: &'static str,
-    /// Its keys, each with the index of its Redis in [`endpoints`](Self::endpoints).
+    /// Its keys, each with the index of its Redis: 0 is the guard's.
     pub(super) keys: Vec<(usize, String)>,
     pub(super) numbers: Numbers,
     pub(super) layout: Arc<dyn Layout>,
     /// Further instances beside the guard's Redis.
-    others: Vec<Endpoint>,
-    problem: Option<SettingError>,
+    pub(crate) others: Vec<Endpoint>,
+    pub(crate) problem: Option<SettingError>,
 }
 
 /// The numbers that decide where the bits of an id are.
@@ -32,7 +31,6 @@ pub(super) enum Numbers {
     /// Only the application knows them.
     Given(BloomSize),
     InHash(Config),
-    InModule,
 }
 
 /// The hash in Redis that has the numbers.
@@ -77,27 +75,9 @@ impl ForeignFilter {
         self
     }
 
-    pub(crate) fn endpoints<'a>(
-        &'a self,
-        first: &'a Endpoint,
-    ) -> impl Iterator<Item = &'a Endpoint> {
-        [first].into_iter().chain(&self.others)
-    }
-
-    pub(crate) fn reach_with(&mut self, access: &Access) -> Result<(), SettingError> {
-        for other in &mut self.others {
-            *other = other.with(access)?;
-        }
-        Ok(())
-    }
-
     fn judged(mut self, judged: Result<(), SettingError>) -> Self {
         self.problem = self.problem.or(judged.err());
         self
-    }
-
-    pub(crate) fn judge(&mut self) -> Result<(), SettingError> {
-        self.problem.take().map_or(Ok(()), Err)
     }
 }
 
@@ -116,7 +96,6 @@ impl Numbers {
     ) -> Result<Result<BloomSize, String>, StoreError> {
         let config = match self {
             Self::Given(size) => return Ok(Ok(*size)),
-            Self::InModule => return Ok(Ok(BloomSize { bits: 0, hashes: 1 })),
             Self::InHash(config) => config,
         };
         let values = reply().array()?.into_iter().map(Reply::optional_bytes);

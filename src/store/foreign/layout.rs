@@ -29,7 +29,7 @@ pub(super) trait Layout: fmt::Debug + Send + Sync + 'static {
     }
 
     /// Whether a bit of this id would move if the numbers changed.
-    fn shows_numbers(&self, _id: &[u8]) -> bool {
+    fn shows_numbers(&self, _size: BloomSize, _id: &[u8]) -> bool {
         true
     }
 

@@ -60,9 +60,8 @@ pub(crate) struct ForeignStore {
 }
 
 impl ForeignStore {
-    pub(crate) fn new(settings: &Settings, filter: &ForeignFilter, endpoint: &Endpoint) -> Self {
-        let endpoints: Vec<_> = filter.endpoints(endpoint).collect();
-        let part = |(at, key): &(usize, String)| Part::new(filter, key, endpoints[*at], settings);
+    pub(crate) fn new(settings: &Settings, filter: &ForeignFilter, servers: &[Endpoint]) -> Self {
+        let part = |(at, key): &(usize, String)| Part::new(filter, key, &servers[*at], settings);
         let parts = filter.keys.iter().map(part).collect();
         Self { name: settings.name.as_str().into(), parts, background: Background::default() }
     }

@@ -69,7 +69,7 @@ impl Part {
         settings: &Settings,
     ) -> Arc<Self> {
         let mut of = format!("{} {key:?}", filter.system);
-        if let Numbers::Given(BloomSize { bits, hashes }) = filter.numbers {
+        if let Numbers::Given(BloomSize { bits: bits @ 1.., hashes }) = filter.numbers {
             of += &format!(" of {bits} bits, {hashes} an id");
         }
         Arc::new_cyclic(|part| Self {

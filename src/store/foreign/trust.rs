@@ -65,9 +65,11 @@ impl ForeignStore {
             )));
         }
         // Where most bits of an id may be alike under other numbers, each id counts as one bit.
-        let bits = if part.layout.is_even() { 1 } else { drafts[0].statement.size.hashes };
+        let size = drafts[0].statement.size;
+        let bits = if part.layout.is_even() { 1 } else { size.hashes };
         let needed = (CHANCE.ln() * f64::from(bits) / rate.ln()).ceil().max(1.0) as usize;
-        let given = known.iter().filter(|id| part.layout.shows_numbers(id.as_bytes())).count();
+        let given =
+            known.iter().filter(|id| part.layout.shows_numbers(size, id.as_bytes())).count();
         if given >= needed {
             return Ok(());
         }

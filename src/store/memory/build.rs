@@ -29,14 +29,12 @@ pub(crate) struct MemoryBuild {
 impl MemoryBuild {
     /// Takes a token, which is none only beyond the year 2255.
     pub(crate) fn begin(store: &Arc<MemoryStore>) -> Option<Self> {
-        let mut books = store.books.lock();
-        let token = Generation::new(store.clock.now_us().max(books.token.saturating_add(1)))?;
-        books.token = token.get();
-        drop(books);
+        let last = store.live.load().as_ref().map(|live| live.figures);
+        let least = last.map_or(0, |last| last.generation.get() + 1);
         Some(Self {
             store: Arc::clone(store),
-            token,
-            previous: store.live().ok().map(|live| live.items),
+            token: Generation::new(store.clock.now_us().max(least))?,
+            previous: last.map(|last| last.items),
             leased: Instant::now(),
             scan: Scan::default(),
             sizing: Sizing::DEFAULT,

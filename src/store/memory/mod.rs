@@ -65,7 +65,6 @@ struct Books {
     recent: Recent,
     /// The filter that is built, which gets every insert, too.
     building: Option<Arc<Filter>>,
-    token: i64,
     asked_us: i64,
 }
 
@@ -91,7 +90,6 @@ impl MemoryStore {
             books: Mutex::new(Books {
                 recent: Recent::new(settings.record_life(), settings.recent_ids),
                 building: None,
-                token: 0,
                 asked_us: 0,
             }),
             settings: settings.clone(),
