@@ -7,9 +7,8 @@ use serde_json::json;
 use tokio::time::{Instant, sleep};
 
 use super::outcome::{Failure, Outcome, advised, say, wrong_if};
-use super::server::Server;
 use super::status::{Fleet, span};
-use super::target::{ASKED, Target, look};
+use super::target::{ASKED, Server, Target, look};
 use crate::id::{Digest, Id};
 use crate::middleware::layer::BloomGuard;
 use crate::mode::Mode;

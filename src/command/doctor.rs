@@ -7,8 +7,7 @@ use serde_json::json;
 use super::facts::{self, Findings};
 use super::outcome::{Failure, Outcome, say, wrong_if};
 use super::rights;
-use super::server::Server;
-use super::target::Target;
+use super::target::{self, Server, Target};
 use crate::error::StoreError;
 use crate::filter::Sizing;
 use crate::observe::state::GuardState;
@@ -22,7 +21,7 @@ use crate::verdict::Doubt;
 pub(super) async fn run(target: &Target, json: bool) -> Outcome {
     let mut findings = Findings::default();
     let endpoint = target.endpoint()?;
-    let url = target.url()?;
+    let url = target::url(&target.url)?;
     let nodes = nodes(target, &endpoint).await?;
     let mut memory = Vec::new();
     for (address, keys) in &nodes {

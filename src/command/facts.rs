@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::server::Server;
+use super::target::Server;
 use crate::error::StoreError;
 use crate::store::link::process::{Eviction, RedisProcess, field};
 use crate::store::link::reply::Reply;

@@ -10,7 +10,6 @@ mod mode;
 mod outcome;
 mod rebuild;
 mod rights;
-mod server;
 mod status;
 mod target;
 mod trust;

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::facts::Findings;
-use super::server::Server;
+use super::target::Server;
 use crate::store::redis::keys::Keys;
 
 /// Each right of the guide's list by a command that uses it, in an order in which each finds what it needs. Of the keys `/a` to `/c`

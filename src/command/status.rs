@@ -7,8 +7,7 @@ use serde_json::json;
 use tokio::time::sleep;
 
 use super::outcome::{Outcome, say, wrong_if};
-use super::server::Server;
-use super::target::{Target, look};
+use super::target::{Server, Target, look};
 use crate::error::StoreError;
 use crate::mode::Mode;
 use crate::observe::state::GuardState;

@@ -1,11 +1,12 @@
-//! Which filter a command is about, and the observer that joins it.
+//! Which filter a command is about, the observer that joins it, and a bare connection for what no guard asks.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use ::redis::Cmd;
 use tokio::time::sleep;
 
 use super::outcome::Failure;
-use super::server::Server;
 use crate::error::StoreError;
 use crate::extract::PathPattern;
 use crate::id::SecretKey;
@@ -14,6 +15,9 @@ use crate::nulls::rules::NegativeCaching;
 use crate::observe::state::GuardState;
 use crate::settings;
 use crate::store::link::access::Access;
+use crate::store::link::reply::Reply;
+use crate::store::link::resp::Packed;
+use crate::store::link::transport::{self, Transport};
 use crate::store::map::endpoint::Endpoint;
 use crate::store::redis::keys::Keys;
 
@@ -24,11 +28,15 @@ const TRIED: usize = 16;
 /// The number of ids that are asked for at a time.
 pub(super) const ASKED: usize = 4_096;
 
+const DEADLINE: Duration = Duration::from_secs(10);
+/// The longest reply: CLIENT LIST of some thousand connections.
+const LONG: usize = 64 << 20;
+
 /// A filter, by its URL and name.
 #[derive(Debug, Clone, clap::Args)]
 pub(super) struct Target {
     /// Where Redis is; `-` takes it from `BLOOM_GUARD_URL`.
-    url: String,
+    pub(super) url: String,
     /// The filter's name.
     pub(super) name: String,
     /// In how many shards the filter is.
@@ -37,14 +45,10 @@ pub(super) struct Target {
 }
 
 impl Target {
-    pub(super) fn url(&self) -> Result<String, Failure> {
-        url(&self.url)
-    }
-
     pub(super) fn endpoint(&self) -> Result<Endpoint, Failure> {
         settings::name(&self.name)?;
         // `with` refuses a user without a password, as a guard does; Redis would never be told of it.
-        Ok(Endpoint::parse(&self.url()?)?.with(&Access::default())?)
+        Ok(Endpoint::parse(&url(&self.url)?)?.with(&Access::default())?)
     }
 
     pub(super) fn keys(&self) -> impl Iterator<Item = Keys> + '_ {
@@ -78,7 +82,7 @@ impl Target {
     pub(super) async fn observe(&self) -> Result<BloomGuard, Failure> {
         self.found().await?;
         let mut builder = BloomGuard::builder(&self.name, PathPattern::<String>::new("/{id}")?)
-            .redis(&self.url()?)
+            .redis(&url(&self.url)?)
             .shards(self.shards)
             .longest_transaction(Duration::from_secs(1))
             .negative_caching(NegativeCaching::new().handler_time(Duration::from_millis(100)))
@@ -92,6 +96,29 @@ impl Target {
         let guard = builder.build()?;
         look(&guard).await?;
         Ok(guard)
+    }
+}
+
+pub(super) struct Server(Arc<dyn Transport>);
+
+impl Server {
+    pub(super) async fn open(endpoint: &Endpoint, key: &str) -> Result<Self, StoreError> {
+        let key: Arc<str> = key.into();
+        let connector = endpoint.connector(move || Some(Arc::clone(&key)));
+        Ok(Self(connector.connect().await.map_err(|error| transport::meaning(&error))?))
+    }
+
+    pub(super) async fn ask<W: AsRef<[u8]>>(&self, words: &[W]) -> Result<Reply, StoreError> {
+        let mut command = Cmd::new();
+        for word in words {
+            command.arg(word.as_ref());
+        }
+        let command = Packed::from(command).for_long_replies(LONG);
+        transport::ask(&*self.0, "a command", command, DEADLINE).await
+    }
+
+    pub(super) fn is_of_cluster(&self) -> bool {
+        self.0.is_to_a_cluster()
     }
 }
 

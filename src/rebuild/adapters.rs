@@ -126,25 +126,16 @@ where
 ///
 /// The first error ends the scan, which has failed then. The end of the stream is the end of the scan: a stream that ends early
 /// without an error looks like a table that has shrunk, and is [not believed](crate::guide::rebuilds#sources-that-shrink) if much is
-/// missing. With tokio-postgres, whose stream is awaited:
+/// missing. A stream that is awaited first, as tokio-postgres's `query_raw` is, becomes one by `try_flatten_stream`.
 ///
 /// ```
 /// use bloom_guard::{BloomGuard, BoxError, PathPattern, Schedule, from_stream};
-/// use futures_util::{TryFutureExt, stream};
+/// use futures_util::{StreamExt, stream};
 ///
-/// # struct Client;
-/// # impl Client {
-/// #     async fn query_raw(&self, _query: &str, _parameters: [i64; 0]) -> std::io::Result<impl futures_util::Stream<Item = std::io::Result<i64>>> {
-/// #         Ok(stream::iter([Ok(3), Ok(5), Ok(8)]))
-/// #     }
-/// # }
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), BoxError> {
-/// # let client = Client;
-/// let source = from_stream(client, |client| {
-///     let rows = client.query_raw("SELECT id FROM users", [0_i64; 0]);
-///     Box::pin(rows.try_flatten_stream()) // and `.and_then(async |row| row.try_get::<_, i64>(0))`
-/// });
+/// let table = [3_i64, 5, 8];
+/// let source = from_stream(table, |table| stream::iter(table).map(Ok::<_, BoxError>).boxed());
 /// let guard = BloomGuard::builder("users", PathPattern::<i64>::new("/users/{id}")?)
 ///     .in_process()
 ///     .rebuild(Schedule::manual(), source)

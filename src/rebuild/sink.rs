@@ -66,7 +66,7 @@ impl<'a> IdSink<'a> {
         match id {
             Ok(id) => self.batch.push(id),
             Err(source) => {
-                self.fail(RebuildError::InvalidId { after: self.count, source });
+                self.failure.get_or_insert(RebuildError::InvalidId { after: self.count, source });
                 return Err(source);
             }
         }
@@ -86,12 +86,8 @@ impl<'a> IdSink<'a> {
         if let To::Build(build) = &mut self.to
             && let Err(error) = build.write(&mut self.batch).await
         {
-            self.fail(error.into());
+            self.failure.get_or_insert(error.into());
         }
-    }
-
-    fn fail(&mut self, error: RebuildError) {
-        self.failure.get_or_insert(error);
     }
 
     /// Hands the rest over; returns the number of ids, or the first failure.

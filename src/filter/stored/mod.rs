@@ -2,8 +2,7 @@
 
 mod blocks;
 pub(crate) mod format;
-mod header;
 mod position;
 
 pub(crate) use super::block::Position;
-pub(crate) use header::{Header, State, newer};
+pub(crate) use format::{Header, State, newer};

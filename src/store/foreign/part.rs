@@ -25,7 +25,6 @@ use crate::store::link::process::RedisProcess;
 use crate::store::link::queue::PendingCheck;
 use crate::store::link::refusal::Consequences;
 use crate::store::link::reply::{Reply, odd};
-use crate::store::link::resp::Packed;
 use crate::store::link::session::{Purpose, Session};
 use crate::store::link::supervised::LinkTrouble;
 use crate::store::link::transport::{HANDSHAKE, Transport, ask, exchange};
@@ -125,21 +124,21 @@ impl Part {
         Ok(Known { size, extent, statement, holds })
     }
 
-    /// Puts commands between two readings of the evidence.
-    fn between(&self, commands: impl IntoIterator<Item = Cmd>) -> Packed {
-        self.evidence().chain(commands).chain(self.evidence()).collect()
-    }
-
-    /// Reads the replies to [`between`](Self::between).
-    fn read_between(
+    /// Asks commands between two readings of the evidence; returns both, and the replies between.
+    async fn ask_between(
         &self,
-        replies: Vec<Value>,
-        run: u32,
+        count: usize,
+        purpose: Purpose,
+        session: &Arc<Session<()>>,
+        commands: impl IntoIterator<Item = Cmd>,
+        deadline: Duration,
     ) -> Result<([Known; 2], Vec<Value>), StoreError> {
-        let count = replies.len() - 2 * self.evidence().count();
-        let mut replies = replies.into_iter();
+        let all = self.evidence().chain(commands).chain(self.evidence()).collect();
+        let replies = self.node.link.ask(count, purpose, session, all, deadline).await?;
+        let between = replies.len() - 2 * self.evidence().count();
+        let (mut replies, run) = (replies.into_iter(), session.process.run);
         let before = self.read(&mut replies, run)?;
-        let between = replies.by_ref().take(count).collect();
+        let between = replies.by_ref().take(between).collect();
         Ok(([before, self.read(&mut replies, run)?], between))
     }
 
@@ -250,9 +249,7 @@ impl Part {
             }
             _ => self.layout.add(size, &self.key, ids),
         };
-        let replies =
-            self.node.link.ask(1, Purpose::Inserts, &connection, self.between(set), ATTEMPT).await;
-        let read = replies.and_then(|replies| self.read_between(replies, run));
+        let read = self.ask_between(1, Purpose::Inserts, &connection, set, ATTEMPT).await;
         // Before it is acknowledged: who relies on a statement relies on all that was inserted.
         self.heed(&*transport, Some(&known), read.as_ref().map(|(found, _)| &found[..])).await?;
         let (found, replies) = read?;
@@ -337,11 +334,9 @@ impl Checks for Part {
         };
         let ids: Vec<&[u8]> = waiting.iter().map(|one| one.asked.as_bytes()).collect();
         let count = ids.len();
-        let commands = self.between([self.layout.ask(size, &self.key, &ids)]);
-        let replies =
-            node.link.ask(count, Purpose::Checks, live, commands, self.check_deadline).await;
-        let read = replies.and_then(|replies| {
-            let (found, between) = self.read_between(replies, live.process.run)?;
+        let asked = [self.layout.ask(size, &self.key, &ids)];
+        let read = self.ask_between(count, Purpose::Checks, live, asked, self.check_deadline).await;
+        let read = read.and_then(|(found, between)| {
             let bits = between.into_iter().next().unwrap_or(Value::Nil);
             Ok((found, held(Reply::new(STEP, bits), size.hashes, count)?))
         });

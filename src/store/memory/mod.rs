@@ -110,10 +110,22 @@ impl MemoryStore {
     }
 
     fn look_up(&self, digest: &Digest, at: Instant) -> Lookup {
-        let live = self.live.load();
-        let (generation, (verdict, scope)) = match &*live {
-            None => (None, (Verdict::Unknown(Doubt::NoFilter), Scope::Everyone)),
-            Some(live) => (Some(live.figures.generation), self.look_into(live, digest)),
+        let (mut scope, mut generation) = (Scope::Everyone, None);
+        let verdict = match &*self.live.load() {
+            None => Verdict::Unknown(Doubt::NoFilter),
+            Some(live) => {
+                generation = Some(live.figures.generation);
+                if let Some(doubt) = live.doubt {
+                    Verdict::Unknown(doubt)
+                } else if live.filter.lookup(digest) == Membership::Never {
+                    Verdict::Absent(Proof::Filter)
+                } else if let Some(null) = self.nulls.find(digest, live.figures.generation) {
+                    scope = null.scope;
+                    Verdict::Absent(Proof::Null)
+                } else {
+                    Verdict::Present
+                }
+            }
         };
         // No null can rest on other verdicts: a claim of long ago, which is too late.
         let asked_us = match verdict {
@@ -121,19 +133,6 @@ impl MemoryStore {
             Verdict::Absent(Proof::Filter) | Verdict::Unknown(_) => i64::MIN,
         };
         Lookup { verdict, scope, claim: NullClaim { asked_us, generation } }
-    }
-
-    fn look_into(&self, live: &MemoryFilter, digest: &Digest) -> (Verdict, Scope) {
-        if let Some(doubt) = live.doubt {
-            return (Verdict::Unknown(doubt), Scope::Everyone);
-        }
-        if live.filter.lookup(digest) == Membership::Never {
-            return (Verdict::Absent(Proof::Filter), Scope::Everyone);
-        }
-        match self.nulls.find(digest, live.figures.generation) {
-            Some(null) => (Verdict::Absent(Proof::Null), null.scope),
-            None => (Verdict::Present, Scope::Everyone),
-        }
     }
 
     pub(crate) async fn add(&self, ids: Vec<Id>) -> Result<Inserted, StoreError> {
