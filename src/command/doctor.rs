@@ -93,8 +93,11 @@ async fn of_filter(
         },
         Ok(None) => {
             let name = &target.name;
-            findings
-                .note(format!("filter: there is none {name:?} yet"), "The first guard makes it.");
+            findings.add(
+                "note",
+                format!("filter: there is none {name:?} yet"),
+                "The first guard makes it.",
+            );
             2 * Sizing::DEFAULT.bytes()
         }
         // It is wrong with a node, which was told.
@@ -114,7 +117,7 @@ async fn of_filter(
 fn of_state(state: &GuardState, findings: &mut Findings) -> u64 {
     match &state.live {
         Ok(live) => {
-            findings.sound("filter: live, of this Redis process and this secret key");
+            findings.add("sound", "filter: live, of this Redis process and this secret key", "");
             return live.bytes / state.shards.map_or(1, |shards| shards.all);
         }
         // An allkeys-* policy was told of.

@@ -24,19 +24,16 @@ pub(super) struct Findings {
 }
 
 impl Findings {
-    pub(super) fn sound(&mut self, what: impl Into<String>) {
-        self.add("sound", what, "");
-    }
-
-    pub(super) fn note(&mut self, what: impl Into<String>, mend: impl Into<String>) {
-        self.add("note", what, mend);
-    }
-
     pub(super) fn wrong(&mut self, what: impl Into<String>, mend: impl Into<String>) {
         self.add(WRONG, what, mend);
     }
 
-    fn add(&mut self, level: &'static str, what: impl Into<String>, mend: impl Into<String>) {
+    pub(super) fn add(
+        &mut self,
+        level: &'static str,
+        what: impl Into<String>,
+        mend: impl Into<String>,
+    ) {
         let (node, what) = (&self.node, what.into());
         let what = if node.is_empty() { what } else { format!("{node}: {what}") };
         let finding = Finding { level, what, mend: mend.into() };
@@ -72,7 +69,7 @@ pub(super) async fn judge(
     RedisProcess::parse(info, server.is_of_cluster())?;
     let version =
         field(info, "valkey_version").or_else(|| field(info, "redis_version")).unwrap_or("?");
-    findings.sound(format!("server: version {version}, a primary"));
+    findings.add("sound", format!("server: version {version}, a primary"), "");
     of_memory(info, findings);
     of_replicas(info, findings);
     if server.is_of_cluster() {
@@ -88,12 +85,8 @@ fn of_memory(info: &str, findings: &mut Findings) {
             format!("memory: maxmemory-policy {policy} may evict any key, so a guard refuses nothing"),
             "Give it room (maxmemory), then CONFIG SET maxmemory-policy noeviction (and in redis.conf); or accept_eviction(true)",
         );
-    } else if policy.starts_with("volatile-") && field(info, "maxmemory") != Some("0") {
-        let what =
-            format!("memory: maxmemory-policy {policy} may evict nulls and a rebuild's lease");
-        findings.note(what, "");
     } else {
-        findings.sound("memory: nothing is evicted");
+        findings.add("sound", "memory: the filter is not evicted", "");
     }
 }
 
@@ -109,7 +102,7 @@ fn of_replicas(info: &str, findings: &mut Findings) {
             ),
         );
     } else {
-        findings.sound(format!("replicas: {replicas}"));
+        findings.add("sound", format!("replicas: {replicas}"), "");
     }
 }
 
@@ -119,7 +112,8 @@ async fn of_coverage(server: &Server, findings: &mut Findings) {
     let said = server.ask(&["CONFIG", "GET", SETTING]).await.and_then(Reply::fields::<2>);
     let Ok([_, value]) = said else { return };
     if value.text().is_ok_and(|value| value == "yes") {
-        findings.note(
+        findings.add(
+            "note",
             format!("cluster: {SETTING} yes: while any node is gone, nothing is refused"),
             format!("CONFIG SET {SETTING} no, on every node"),
         );

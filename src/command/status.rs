@@ -4,10 +4,9 @@ use std::time::Duration;
 
 use serde::Serialize;
 use serde_json::json;
-use tokio::time::sleep;
 
 use super::outcome::{Outcome, say, wrong_if};
-use super::target::{Server, Target, look};
+use super::target::{Server, Target};
 use crate::error::StoreError;
 use crate::mode::Mode;
 use crate::observe::state::GuardState;
@@ -16,18 +15,6 @@ use crate::store::redis::keys::Keys;
 
 /// A process polls at least once in this time; after it, another one has the filter settle.
 const AWAY: Duration = Duration::from_secs(60);
-
-/// Says how a filter stands, and which processes are connected (that needs `+client|list`). Only reads.
-///
-/// Exit status 1: it, or one of its shards, refuses nothing now, or a rebuild that began now would have to wait.
-#[derive(Debug, clap::Args)]
-pub(super) struct Arguments {
-    #[command(flatten)]
-    target: Target,
-    /// Says how it stands once a second, in a line; so many times if a number is given.
-    #[arg(long, value_name = "TIMES", num_args = 0..=1, default_missing_value = "18446744073709551615")]
-    watch: Option<u64>,
-}
 
 /// What the metadata and CLIENT LIST say beside what a guard knows.
 #[derive(Debug, Serialize)]
@@ -123,41 +110,27 @@ pub(super) fn refuses(state: &GuardState) -> Result<(), String> {
 }
 
 /// Returns the guard's report without the lines about the observer itself.
-fn lines(state: &GuardState) -> Vec<String> {
+fn report(state: &GuardState) -> String {
     let refuses = match refuses(state) {
         Ok(()) if state.is_ready() => "absent ids are refused".to_owned(),
         Ok(()) => "absent ids are refused in some shards, and not in others".to_owned(),
         Err(why) => format!("nothing is refused: {why}"),
     };
-    let report = state.to_string();
-    let is_own = |line: &&str| {
-        ["checks:", "inserts:", "rebuilds:", "lane:"].iter().any(|own| line.starts_with(own))
-    };
-    let of_all = report.lines().filter(|line| !is_own(line)).map(str::to_owned);
-    [refuses].into_iter().chain(of_all).collect()
+    let own = ["checks:", "inserts:", "rebuilds:", "lane:"];
+    let all = state.to_string();
+    let of_all = all.lines().filter(|line| !own.iter().any(|own| line.starts_with(own)));
+    [&*refuses].into_iter().chain(of_all).collect::<Vec<_>>().join("\n")
 }
 
-pub(super) async fn run(arguments: &Arguments, json: bool) -> Outcome {
-    let Arguments { target, watch } = arguments;
+pub(super) async fn run(target: &Target, json: bool) -> Outcome {
     let guard = target.observe().await?;
-    let mut state = guard.state();
-    if watch.is_none() {
-        let (server, keys) = target.found().await?;
-        let fleet = Fleet::read(&server, &keys, target).await?;
-        let live_us = state.live.as_ref().map_or(0, |live| live.generation.get());
-        let text = format!("{}\n{}", lines(&state).join("\n"), fleet.text(live_us));
-        let refuses = refuses(&state).is_ok();
-        say(json, &text, &json!({ "refuses": refuses, "state": state, "fleet": fleet }))?;
-    }
-    for time in 0..watch.unwrap_or(0) {
-        if time > 0 {
-            sleep(Duration::from_secs(1)).await;
-            // Why nobody answers is in the state, too.
-            state = look(&guard).await.unwrap_or_else(|_| guard.state());
-        }
-        let value = json!({ "refuses": refuses(&state).is_ok(), "state": state });
-        say(json, &lines(&state).join("; "), &value)?;
-    }
+    let state = guard.state();
+    let (server, keys) = target.found().await?;
+    let fleet = Fleet::read(&server, &keys, target).await?;
+    let live_us = state.live.as_ref().map_or(0, |live| live.generation.get());
+    let text = format!("{}\n{}", report(&state), fleet.text(live_us));
+    let refuses = refuses(&state).is_ok();
+    say(json, &text, &json!({ "refuses": refuses, "state": state, "fleet": fleet }))?;
     let is_short = state.record.as_ref().is_some_and(Record::is_too_short);
-    Ok(wrong_if(refuses(&state).is_err() || !state.is_ready() || is_short))
+    Ok(wrong_if(!refuses || !state.is_ready() || is_short))
 }

@@ -25,34 +25,25 @@ const CHUNKS: usize = 4;
 /// `Ok(())` says that every id was pushed. A scan that ends early must be an `Err`, which `?` does.
 ///
 /// ```
-/// use bloom_guard::from_fn;
-/// # #[derive(Clone)]
-/// # struct Pool;
-/// # struct Connection<'a>(&'a Pool);
-/// # impl Pool {
-/// #     async fn get(&self) -> std::io::Result<Connection<'_>> { Ok(Connection(self)) }
-/// # }
-/// # impl Connection<'_> {
-/// #     async fn page(&self, after: i64) -> std::io::Result<Vec<i64>> {
-/// #         Ok([3, 5, 8].into_iter().filter(|id| *id > after).take(2).collect())
-/// #     }
-/// # }
+/// use bloom_guard::{BloomGuard, PathPattern, Schedule, from_fn};
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), bloom_guard::BoxError> {
-/// # let pool = Pool;
+/// # async fn page(table: &[i64], after: i64) -> std::io::Result<Vec<i64>> {
+/// #     Ok(table.iter().copied().filter(|id| *id > after).take(2).collect())
+/// # }
+/// let table = [3, 5, 8]; // or a pool of connections
 /// let source = from_fn(async move |ids| {
-///     let connection = pool.get().await?; // borrows the pool until the scan ends
-///     let mut page = connection.page(0).await?;
-///     while let Some(&last) = page.last() {
+///     let mut last = 0;
+///     loop {
+///         let page = page(&table, last).await?;
 ///         for id in &page {
 ///             ids.push(id).await?;
 ///         }
-///         page = connection.page(last).await?;
+///         let Some(id) = page.last() else { return Ok(()) };
+///         last = *id;
 ///     }
-///     Ok(())
 /// });
-/// # use bloom_guard::{BloomGuard, PathPattern, Schedule};
 /// let guard = BloomGuard::builder("users", PathPattern::<i64>::new("/users/{id}")?)
 ///     .in_process()
 ///     .rebuild(Schedule::manual(), source)
@@ -170,21 +161,14 @@ where
 ///
 /// ```
 /// use bloom_guard::{BloomGuard, BoxError, PathPattern, Schedule, from_blocking};
-/// use rusqlite::Connection;
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), BoxError> {
-/// const DATABASE: &str = "file:orders?mode=memory&cache=shared";
-/// let db = Connection::open(DATABASE)?;
-/// db.execute_batch("CREATE TABLE orders (number TEXT PRIMARY KEY); INSERT INTO orders VALUES ('A-1'), ('A-2'), ('A-3')")?;
-///
+/// # fn select_all() -> std::io::Result<[&'static str; 3]> { Ok(["A-1", "A-2", "A-3"]) }
 /// // One statement is one snapshot. Any error, also halfway, leaves the live filter as it is.
-/// let source = from_blocking(move |ids| {
-///     let db = Connection::open(DATABASE)?;
-///     let mut orders = db.prepare("SELECT number FROM orders")?;
-///     let mut rows = orders.query([])?;
-///     while let Some(row) = rows.next()? {
-///         ids.push(row.get::<_, String>(0)?)?;
+/// let source = from_blocking(|ids| {
+///     for number in select_all()? {
+///         ids.push(number)?;
 ///     }
 ///     Ok(())
 /// });

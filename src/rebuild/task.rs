@@ -135,20 +135,13 @@ impl Rebuilder {
                     self.shortfall.note_trust();
                 }
                 if let Some((cause, before_us)) = self.due(&survey, &mut known) {
-                    let ended = self.rebuild(cause, before_us).await;
-                    match ended.as_ref().map_err(|error| &**error) {
-                        Ok(_) => {}
-                        // Another scan would find as few. The live filter stays until the next is due.
-                        Err(RebuildError::Shrunk { .. } | RebuildError::Empty)
-                            if survey.live.is_ok() =>
-                        {
+                    if let Err(error) = self.rebuild(cause, before_us).await {
+                        let is_short =
+                            matches!(*error, RebuildError::Shrunk { .. } | RebuildError::Empty);
+                        if cause == Cause::Crowded || is_short && survey.live.is_ok() {
+                            // The live filter answers. Another scan would find as few ids, before the next rebuild is due.
                             known = known.map(|known| known.given_up(survey.now_us));
-                        }
-                        // It answers, if not as well as it should.
-                        Err(_) if cause == Cause::Crowded => {
-                            known = known.map(|known| known.given_up(survey.now_us));
-                        }
-                        Err(_) => {
+                        } else {
                             wait = self.progress.read_for() * WAIT_PER_READING;
                             wait = wait.clamp(POLL, LONGEST_WAIT);
                         }

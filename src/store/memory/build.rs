@@ -67,7 +67,7 @@ impl MemoryBuild {
             digests.iter().for_each(|digest| filter.insert(digest));
         }
         let longest = self.store.settings.longest_transaction;
-        let floor = self.store.books.lock().recent.floor();
+        let floor = self.store.books.lock().recent.floor;
         if let Some(over) = floor.map(|at| at + longest).filter(|over| *over > self.leased) {
             sleep_until(over).await;
         }

@@ -232,8 +232,8 @@ impl MemoryStore {
         let now = Instant::now();
         let books = self.books.lock();
         let required = self.settings.longest_transaction;
-        let reaches = books.recent.floor().map(|at| now.saturating_duration_since(at));
-        let record = Some(Record { ids: books.recent.len(), reaches, required });
+        let reaches = books.recent.floor.map(|at| now.saturating_duration_since(at));
+        let record = Some(Record { ids: books.recent.inserted.len() as u64, reaches, required });
         let trouble = books.recent.is_short(now).then(|| {
             "more ids were inserted in a short time than the record of recent inserts holds: no 404 is remembered"
                 .to_owned()

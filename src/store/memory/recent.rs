@@ -18,11 +18,11 @@ pub(super) struct Recent {
     life: Duration,
     limit: usize,
     /// When each id was inserted last.
-    inserted: HashMap<Digest, Instant>,
+    pub(super) inserted: HashMap<Digest, Instant>,
     /// All inserts in their order. An id that was inserted again is here twice.
     order: VecDeque<(Instant, Digest)>,
     /// When the youngest insert was made that has left the record.
-    floor: Option<Instant>,
+    pub(super) floor: Option<Instant>,
 }
 
 impl Recent {
@@ -53,14 +53,6 @@ impl Recent {
 
     pub(super) fn is_short(&self, now: Instant) -> bool {
         self.floor.is_some_and(|at| at + self.life > now)
-    }
-
-    pub(super) fn len(&self) -> u64 {
-        self.inserted.len() as u64
-    }
-
-    pub(super) const fn floor(&self) -> Option<Instant> {
-        self.floor
     }
 
     pub(super) fn digests(&self) -> Vec<Digest> {
@@ -99,7 +91,7 @@ mod tests {
         recent.insert(digest(1), start + LIFE - SECOND);
         recent.insert(digest(2), start + LIFE);
         assert!(recent.may_hold(&digest(1), start + LIFE), "inserted again");
-        assert_eq!(recent.len(), 2);
+        assert_eq!(recent.inserted.len(), 2);
         assert!(!recent.is_short(start + LIFE), "what went was over");
     }
 
@@ -108,7 +100,7 @@ mod tests {
         let start = Instant::now();
         let mut recent = Recent::new(LIFE, 2);
         (0..3).for_each(|n| recent.insert(digest(n), start + SECOND * n.into()));
-        assert_eq!(recent.floor(), Some(start));
+        assert_eq!(recent.floor, Some(start));
         assert!(recent.may_hold(&digest(9), start + LIFE - SECOND));
         assert!(!recent.may_hold(&digest(9), start + LIFE));
         assert_eq!(recent.digests(), [1, 2].map(digest));
