@@ -6,7 +6,7 @@ use serde::Serialize;
 use serde_json::json;
 use tokio::time::{Instant, sleep};
 
-use super::outcome::{Failure, Outcome, advised, say, wrong_if};
+use super::outcome::{Failure, Outcome, advised, say};
 use super::status::{Fleet, span};
 use super::target::{ASKED, Server, Target, look};
 use crate::id::{Digest, Id};
@@ -65,7 +65,7 @@ pub(super) async fn run(arguments: &Arguments, json: bool) -> Outcome {
         values.push(json!({ "id": given, "request": request, "verdict": verdict, "trace": trace, "why": why }));
     }
     say(json, &text, &json!({ "ids": values, "state": state, "fleet": fleet }))?;
-    Ok(wrong_if(refused))
+    Ok(refused)
 }
 
 /// Asks for ids as a guard does, and again if the filter was replaced at that moment.

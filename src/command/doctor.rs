@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::json;
 
 use super::facts::{self, Findings};
-use super::outcome::{Failure, Outcome, say, wrong_if};
+use super::outcome::{Failure, Outcome, say};
 use super::rights;
 use super::target::{self, Server, Target};
 use crate::error::StoreError;
@@ -45,7 +45,7 @@ pub(super) async fn run(target: &Target, json: bool) -> Outcome {
         &findings.text(),
         &json!({ "sound": !findings.is_wrong(), "findings": findings.all }),
     )?;
-    Ok(wrong_if(findings.is_wrong()))
+    Ok(findings.is_wrong())
 }
 
 /// Returns, for each node of a cluster, the keys of one shard on it; for a single server no address.
@@ -100,7 +100,7 @@ async fn of_filter(
             );
             2 * Sizing::DEFAULT.bytes()
         }
-        // It is wrong with a node, which was told.
+        // A finding about a node says so already.
         Err(_) if findings.is_wrong() => return Ok(()),
         Err(error) => return Err(error),
     };
@@ -120,7 +120,7 @@ fn of_state(state: &GuardState, findings: &mut Findings) -> u64 {
             findings.add("sound", "filter: live, of this Redis process and this secret key", "");
             return live.bytes / state.shards.map_or(1, |shards| shards.all);
         }
-        // An allkeys-* policy was told of.
+        // A finding about its memory says so already.
         Err(Doubt::Refused(Refusal::EVICTION)) => {}
         Err(doubt) => findings.wrong(format!("filter: {doubt}"), doubt.advice()),
     }

@@ -3,7 +3,7 @@
 use clap::builder::{PossibleValuesParser, TypedValueParser as _};
 use serde_json::json;
 
-use super::outcome::{Outcome, say, wrong_if};
+use super::outcome::{Outcome, say};
 use super::status::refuses;
 use super::target::{Target, insist};
 use crate::mode::Mode;
@@ -41,5 +41,5 @@ pub(super) async fn run(arguments: &Arguments, json: bool) -> Outcome {
         text += &format!("\nnothing is refused: {why}");
     }
     say(json, &text, &json!({ "mode": mode, "before": before, "state": state }))?;
-    Ok(wrong_if(false))
+    Ok(false)
 }

@@ -14,11 +14,8 @@ use crate::error::StoreError;
 #[derive(Debug)]
 pub(super) struct Failure(pub(super) String);
 
-pub(super) type Outcome = Result<ExitCode, Failure>;
-
-pub(super) fn wrong_if(is_wrong: bool) -> ExitCode {
-    ExitCode::from(u8::from(is_wrong))
-}
+/// Whether something is wrong, as the command's help says.
+pub(super) type Outcome = Result<bool, Failure>;
 
 impl<E: Error + 'static> From<E> for Failure {
     fn from(error: E) -> Self {
@@ -50,7 +47,7 @@ pub(super) fn say(json: bool, words: &str, value: &impl Serialize) -> Result<(),
 
 pub(super) fn tell(outcome: Outcome, json: bool) -> ExitCode {
     match outcome {
-        Ok(status) => status,
+        Ok(is_wrong) => ExitCode::from(u8::from(is_wrong)),
         Err(Failure(words)) if words.is_empty() => ExitCode::from(2),
         Err(Failure(words)) => {
             // Nobody is left to be told where this fails.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::json;
 use tokio::time::{Instant, sleep};
 
-use super::outcome::{Failure, Outcome, say, wrong_if};
+use super::outcome::{Failure, Outcome, say};
 use super::status::Fleet;
 use super::target::{Target, insist, look};
 
@@ -57,7 +57,7 @@ pub(super) async fn run(arguments: &Arguments, json: bool) -> Outcome {
             told = stage;
         }
         if live.is_some() || seconds >= *wait {
-            return Ok(wrong_if(live.is_none()));
+            return Ok(live.is_none());
         }
         sleep(LOOK_EVERY).await;
     }

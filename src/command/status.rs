@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde::Serialize;
 use serde_json::json;
 
-use super::outcome::{Outcome, say, wrong_if};
+use super::outcome::{Outcome, say};
 use super::target::{Server, Target};
 use crate::error::StoreError;
 use crate::mode::Mode;
@@ -47,7 +47,7 @@ impl Fleet {
             asked_us,
             now_us,
             rebuilding: lease.map(|lease| {
-                // Behind it is the address of the process that holds it, as that sees it.
+                // The lease ends with the address of its process, as that process sees it.
                 let lease = String::from_utf8_lossy(&lease);
                 let by = lease.split_once('@').map_or("a process", |(_, address)| address);
                 (micros(now_us - epoch_us), by.escape_debug().to_string())
@@ -132,5 +132,5 @@ pub(super) async fn run(target: &Target, json: bool) -> Outcome {
     let refuses = refuses(&state).is_ok();
     say(json, &text, &json!({ "refuses": refuses, "state": state, "fleet": fleet }))?;
     let is_short = state.record.as_ref().is_some_and(Record::is_too_short);
-    Ok(wrong_if(!refuses || !state.is_ready() || is_short))
+    Ok(!refuses || !state.is_ready() || is_short)
 }

@@ -6,7 +6,7 @@ use serde::Serialize;
 use serde_json::json;
 
 use super::check::ask;
-use super::outcome::{Failure, Outcome, advised, say, wrong_if};
+use super::outcome::{Failure, Outcome, advised, say};
 use super::status::refuses;
 use super::target::{ASKED, Target};
 use crate::id::Id;
@@ -52,7 +52,7 @@ pub(super) async fn run(target: &Target, json: bool) -> Outcome {
     }
     let note = refuses(&guard.state()).err();
     say(json, &tally.words(note.as_deref()), &json!({ "tally": tally, "note": note }))?;
-    Ok(wrong_if(tally.refused + tally.unknown > 0))
+    Ok(tally.refused + tally.unknown > 0)
 }
 
 impl Tally {

@@ -1,13 +1,14 @@
 //! One rebuild, from the lease to the swap.
 
 use std::fmt;
+use std::future::poll_fn;
 use std::ops::ControlFlow;
 use std::sync::atomic::Ordering;
+use std::task::Poll;
 
-use tokio::sync::Notify;
 use tokio::time::{Instant, timeout};
 
-use super::sink::{IdSink, To};
+use super::sink::IdSink;
 use super::source::ErasedSource;
 use super::task::Rebuilder;
 use crate::error::RebuildError;
@@ -133,9 +134,9 @@ impl Rebuilder {
         let scanned = async {
             self.progress.enter(RebuildStep::Scan);
             let scanning = Instant::now();
-            let mut sink = IdSink::new(&*self.extractor, &self.progress, To::Build(build));
+            let mut sink = IdSink::new(&*self.extractor, &self.progress, Some(build));
             let end = source.scan(&mut sink).await;
-            // What the source says of an id that is none, or of a store that failed, is said here already.
+            // The sink knows why an id was none or the store failed: the source may only repeat it.
             let ids = sink.end().await?;
             end.map_err(RebuildError::Source)?;
             let scan_took = scanning.elapsed();
@@ -169,12 +170,13 @@ impl Rebuilder {
 
     /// Scans the source up to its first id, if it gives one.
     async fn probe(&self, source: &dyn ErasedSource) -> Result<(), RebuildError> {
-        let first = Notify::new();
-        let mut sink = IdSink::new(&*self.extractor, &self.progress, To::Nobody(&first));
-        tokio::select! {
-            end = source.scan(&mut sink) => end.map_err(RebuildError::Source),
-            () = first.notified() => Ok(()),
-        }
+        let mut sink = IdSink::new(&*self.extractor, &self.progress, None);
+        let mut scan = source.scan(&mut sink);
+        let first = poll_fn(|context| match scan.as_mut().poll(context) {
+            Poll::Pending if self.progress.status().ids_scanned > 0 => Poll::Ready(Ok(())),
+            polled => polled,
+        });
+        first.await.map_err(RebuildError::Source)
     }
 
     /// Returns the application's sizing, or a larger one if the ids would not fit.

@@ -3,8 +3,6 @@
 use std::fmt;
 use std::future::pending;
 
-use tokio::sync::Notify;
-
 use crate::error::RebuildError;
 use crate::extract::{AsId, IdExtractor};
 use crate::id::{Id, InvalidId};
@@ -16,7 +14,8 @@ const YIELD: u64 = 256;
 /// Takes the ids of a scan in, one by one.
 pub struct IdSink<'a> {
     extractor: &'a dyn IdExtractor,
-    to: To<'a>,
+    /// None in a probe, which takes no id.
+    build: Option<&'a mut Build>,
     progress: &'a Progress,
     batch: Vec<Id>,
     count: u64,
@@ -24,16 +23,14 @@ pub struct IdSink<'a> {
     failure: Option<RebuildError>,
 }
 
-pub(super) enum To<'a> {
-    Build(&'a mut Build),
-    /// A probe: the first id is notified, and none is taken.
-    Nobody(&'a Notify),
-}
-
 impl<'a> IdSink<'a> {
-    pub(super) fn new(extractor: &'a dyn IdExtractor, progress: &'a Progress, to: To<'a>) -> Self {
+    pub(super) fn new(
+        extractor: &'a dyn IdExtractor,
+        progress: &'a Progress,
+        build: Option<&'a mut Build>,
+    ) -> Self {
         progress.scanned(0);
-        Self { extractor, to, progress, batch: Vec::new(), count: 0, failure: None }
+        Self { extractor, build, progress, batch: Vec::new(), count: 0, failure: None }
     }
 
     /// Takes one id in, in the form that a request for it would have. Lets other tasks run from time
@@ -71,8 +68,8 @@ impl<'a> IdSink<'a> {
             }
         }
         self.count += 1;
-        if let To::Nobody(first) = self.to {
-            first.notify_one();
+        if self.build.is_none() {
+            self.progress.scanned(self.count);
             pending::<()>().await;
         }
         if self.count.is_multiple_of(YIELD) {
@@ -83,7 +80,7 @@ impl<'a> IdSink<'a> {
     }
 
     async fn write(&mut self) {
-        if let To::Build(build) = &mut self.to
+        if let Some(build) = &mut self.build
             && let Err(error) = build.write(&mut self.batch).await
         {
             self.failure.get_or_insert(error.into());

@@ -85,7 +85,7 @@ impl Rebuilder {
         match &ended {
             Ok(report) => {
                 self.metrics.rebuild(Ok(()), begun);
-                // What went live answers, or it is known why not.
+                // So that the new filter answers, or the state says why not.
                 self.metrics.probe(&self.store).await;
                 tracing::info!(
                     generation = report.generation.get(),
@@ -175,7 +175,7 @@ impl Rebuilder {
         };
         let generation = live.generation;
         let seen = known.filter(|known| known.generation == generation).unwrap_or_else(|| {
-            // Another process has put it live, so this one's failures are over.
+            // Another process has put a filter live: this one's failures are over.
             self.metrics.rebuilding.recovered();
             LiveGeneration { generation, good_from: generation, since: Instant::now() }
         });

@@ -94,12 +94,13 @@ impl Numbers {
         &self,
         reply: impl FnOnce() -> Reply,
     ) -> Result<Result<BloomSize, String>, StoreError> {
-        let config = match self {
-            Self::Given(size) => return Ok(Ok(*size)),
-            Self::InHash(config) => config,
-        };
-        let values = reply().array()?.into_iter().map(Reply::optional_bytes);
-        Ok(config.size(&values.collect::<Result<Vec<_>, _>>()?))
+        match self {
+            Self::Given(size) => Ok(Ok(*size)),
+            Self::InHash(config) => {
+                let values = reply().array()?.into_iter().map(Reply::optional_bytes);
+                Ok(config.size(&values.collect::<Result<Vec<_>, _>>()?))
+            }
+        }
     }
 }
 

@@ -250,7 +250,7 @@ impl Part {
             _ => self.layout.add(size, &self.key, ids),
         };
         let read = self.ask_between(1, Purpose::Inserts, &connection, set, ATTEMPT).await;
-        // Before it is acknowledged: who relies on a statement relies on all that was inserted.
+        // Before the insert is acknowledged: a statement vouches for all acknowledged inserts.
         self.heed(&*transport, Some(&known), read.as_ref().map(|(found, _)| &found[..])).await?;
         let (found, replies) = read?;
         if !self.node.link.uses(&connection) {
@@ -271,7 +271,7 @@ impl Part {
     pub(super) async fn distrust(&self, generation: Generation) -> Result<(), StoreError> {
         self.lose(generation, Doubt::Disproved);
         let connection = self.node.link.connected(Purpose::Inserts, ATTEMPT).await?;
-        // It finds the statement, and takes it back.
+        // This finds the statement, and revokes it.
         self.look(&*connection.transport(Purpose::Inserts), connection.process.run).await.map(drop)
     }
 

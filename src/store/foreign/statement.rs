@@ -37,7 +37,7 @@ impl Statement {
         let size = BloomSize { bits: number()?, hashes: number()?.try_into().ok()? };
         let of = fields.next()?.to_owned();
         let statement = Self { run, generation, ids, capacity, length, size, of };
-        // As it is taken back by its text.
+        // It is revoked by its text.
         Some(statement).filter(|statement| statement.encode().as_bytes() == bytes)
     }
 

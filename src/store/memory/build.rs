@@ -82,12 +82,8 @@ impl MemoryBuild {
 
     /// Takes the one further step: *swap*. There is nothing to upload and to verify.
     pub(crate) async fn put_live(&mut self, at: &Progress) -> Result<LiveFilter, StoreError> {
-        let given = self.scan.end().await?.pop().ok_or_else(lost)?;
+        let Filled { filter, ids } = self.scan.end().await?.pop().ok_or_else(lost)?;
         at.enter(RebuildStep::Swap);
-        self.swap(given)
-    }
-
-    fn swap(&self, Filled { filter, ids }: Filled) -> Result<LiveFilter, StoreError> {
         let mut books = self.store.books.lock();
         if !self.is_building(&books) {
             return Err(StoreError::lost("the swap"));

@@ -244,7 +244,7 @@ impl MemoryStore {
 
     pub(crate) async fn survey(&self) -> Result<Survey, StoreError> {
         let live = match &*self.live.load() {
-            // It is no more due than others.
+            // Such a filter is due when others are, and no sooner.
             Some(live) if live.doubt == Some(Doubt::DisprovedTwice) => Ok(live.figures()),
             _ => self.live(),
         };
@@ -275,7 +275,7 @@ impl MemoryStore {
                 if !is_same || after.metadata.iter().any(|after| live <= after.now_us) {
                     return Err(StoreError::overtaken());
                 }
-                // One that was set meanwhile has this number, too, and is milder.
+                // A mode that another call set has this number, too, and is milder.
                 self.mode.note(Mode::Enforce, number + 1);
             }
             FleetChange::Rebuild => self.books.lock().asked_us = self.clock.now_us(),

@@ -62,7 +62,7 @@ impl Recent {
     fn drop_oldest(&mut self) {
         let Some((at, digest)) = self.order.pop_front() else { return };
         self.floor = Some(at);
-        // One that was inserted again since stays.
+        // An id that was inserted again stays.
         if self.inserted.get(&digest) == Some(&at) {
             self.inserted.remove(&digest);
         }
