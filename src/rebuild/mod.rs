@@ -18,6 +18,5 @@ pub use schedule::Schedule;
 pub use sink::IdSink;
 pub use source::RebuildSource;
 
-pub(crate) use run::Cause;
+pub(crate) use run::{Cause, Rebuilder};
 pub(crate) use source::ErasedSource;
-pub(crate) use task::Rebuilder;

@@ -3,17 +3,23 @@
 use std::fmt;
 use std::future::poll_fn;
 use std::ops::ControlFlow;
-use std::sync::atomic::Ordering;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::Poll;
 
+use tokio::sync::Mutex;
 use tokio::time::{Instant, timeout};
 
+use super::schedule::Schedule;
+use super::shortfall::Shortfall;
 use super::sink::IdSink;
 use super::source::ErasedSource;
-use super::task::Rebuilder;
 use crate::error::RebuildError;
+use crate::extract::IdExtractor;
 use crate::filter::Sizing;
-use crate::store::{Build, RebuildReport, RebuildStep};
+use crate::observe::metrics::Metrics;
+use crate::settings::Settings;
+use crate::store::{Build, Progress, RebuildReport, RebuildStep, Store};
 use crate::verdict::Doubt;
 
 const SCANS: u64 = 3;
@@ -47,7 +53,43 @@ impl fmt::Display for Cause {
 /// A whole rebuild, or the ids of a source that outgrew its filter.
 type Attempt = ControlFlow<RebuildReport, u64>;
 
+pub(crate) struct Rebuilder {
+    pub(super) store: Arc<Store>,
+    pub(super) source: Option<Arc<dyn ErasedSource>>,
+    extractor: Arc<dyn IdExtractor>,
+    settings: Settings,
+    pub(super) schedule: Schedule,
+    pub(super) metrics: Arc<Metrics>,
+    pub(super) one_at_a_time: Mutex<()>,
+    pub(super) progress: Progress,
+    /// The ids of the last generation that this process put live, where the store does not know.
+    last_items: AtomicU64,
+    pub(super) shortfall: Shortfall,
+}
+
 impl Rebuilder {
+    pub(crate) fn new(
+        store: Arc<Store>,
+        extractor: Arc<dyn IdExtractor>,
+        source: Option<(Schedule, Arc<dyn ErasedSource>)>,
+        settings: &Settings,
+        metrics: Arc<Metrics>,
+    ) -> Self {
+        let (schedule, source) = source.unzip();
+        Self {
+            store,
+            source,
+            extractor,
+            settings: settings.clone(),
+            schedule: schedule.unwrap_or(Schedule::manual()),
+            metrics,
+            one_at_a_time: Mutex::default(),
+            progress: Progress::new(),
+            last_items: AtomicU64::new(0),
+            shortfall: Shortfall::default(),
+        }
+    }
+
     /// Runs a rebuild to its end, of the filters whose build began before `before_us` by the store's clock. If the source outgrows
     /// its filter, gives the lease back and begins again with a larger one: nothing is allocated twice under one lease.
     pub(super) async fn run_once(

@@ -1,22 +1,14 @@
 //! The background task that rebuilds when it is due.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
-use tokio::sync::Mutex;
 use tokio::time::{Instant, sleep};
 
-use super::run::Cause;
-use super::schedule::Schedule;
-use super::shortfall::Shortfall;
-use super::source::ErasedSource;
+use super::run::{Cause, Rebuilder};
 use crate::error::{RebuildError, chain};
-use crate::extract::IdExtractor;
 use crate::filter::Generation;
-use crate::observe::metrics::Metrics;
-use crate::settings::Settings;
-use crate::store::{Progress, RebuildReport, RebuildStatus, RebuildStep, Store, Survey};
+use crate::store::{Progress, RebuildReport, RebuildStatus, RebuildStep, Survey};
 use crate::verdict::Doubt;
 
 const POLL: Duration = Duration::from_secs(1);
@@ -26,43 +18,7 @@ const POLL: Duration = Duration::from_secs(1);
 const WAIT_PER_READING: u32 = 2;
 const LONGEST_WAIT: Duration = Duration::from_secs(300);
 
-pub(crate) struct Rebuilder {
-    pub(super) store: Arc<Store>,
-    pub(super) source: Option<Arc<dyn ErasedSource>>,
-    pub(super) extractor: Arc<dyn IdExtractor>,
-    pub(super) settings: Settings,
-    schedule: Schedule,
-    metrics: Arc<Metrics>,
-    one_at_a_time: Mutex<()>,
-    pub(super) progress: Progress,
-    /// The ids of the last generation that this process put live, where the store does not know.
-    pub(super) last_items: AtomicU64,
-    pub(super) shortfall: Shortfall,
-}
-
 impl Rebuilder {
-    pub(crate) fn new(
-        store: Arc<Store>,
-        extractor: Arc<dyn IdExtractor>,
-        source: Option<(Schedule, Arc<dyn ErasedSource>)>,
-        settings: &Settings,
-        metrics: Arc<Metrics>,
-    ) -> Self {
-        let (schedule, source) = source.unzip();
-        Self {
-            store,
-            source,
-            extractor,
-            settings: settings.clone(),
-            schedule: schedule.unwrap_or(Schedule::manual()),
-            metrics,
-            one_at_a_time: Mutex::default(),
-            progress: Progress::new(),
-            last_items: AtomicU64::new(0),
-            shortfall: Shortfall::default(),
-        }
-    }
-
     pub(crate) fn has_source(&self) -> bool {
         self.source.is_some()
     }
@@ -134,17 +90,17 @@ impl Rebuilder {
                 if survey.live.is_ok() {
                     self.shortfall.note_trust();
                 }
-                if let Some((cause, before_us)) = self.due(&survey, &mut known) {
-                    if let Err(error) = self.rebuild(cause, before_us).await {
-                        let is_short =
-                            matches!(*error, RebuildError::Shrunk { .. } | RebuildError::Empty);
-                        if cause == Cause::Crowded || is_short && survey.live.is_ok() {
-                            // The live filter answers. Another scan would find as few ids, before the next rebuild is due.
-                            known = known.map(|known| known.given_up(survey.now_us));
-                        } else {
-                            wait = self.progress.read_for() * WAIT_PER_READING;
-                            wait = wait.clamp(POLL, LONGEST_WAIT);
-                        }
+                if let Some((cause, before_us)) = self.due(&survey, &mut known)
+                    && let Err(error) = self.rebuild(cause, before_us).await
+                {
+                    let is_short =
+                        matches!(*error, RebuildError::Shrunk { .. } | RebuildError::Empty);
+                    if cause == Cause::Crowded || is_short && survey.live.is_ok() {
+                        // The live filter answers. Another scan would find as few ids, before the next rebuild is due.
+                        known = known.map(|known| known.given_up(survey.now_us));
+                    } else {
+                        wait = self.progress.read_for() * WAIT_PER_READING;
+                        wait = wait.clamp(POLL, LONGEST_WAIT);
                     }
                 }
             }
