@@ -11,10 +11,9 @@ use tokio::task::JoinSet;
 use tokio::time::sleep;
 use tracing::{Instrument, Span};
 
-/// How long a task that panicked rests.
 const REST: Duration = Duration::from_secs(1);
 
-/// Tasks that start once, start again when the runtime they ran in is gone, and end with this.
+/// Tasks that start once, start again if the runtime they ran in is gone, and end with this set.
 #[derive(Default)]
 pub(crate) struct Background {
     tasks: Mutex<JoinSet<()>>,
@@ -22,7 +21,7 @@ pub(crate) struct Background {
 }
 
 impl Background {
-    /// Starts what `spawn` puts into the set, unless it runs already or there is no runtime here.
+    /// Starts what `spawn` puts into the set, unless it runs already or there is no Tokio runtime here.
     pub(crate) fn start(&self, spawn: impl FnOnce(&mut JoinSet<()>)) {
         if self.running.load(Ordering::Acquire) {
             return;
@@ -57,8 +56,7 @@ pub(crate) fn span(filter: &str) -> Span {
     tracing::error_span!("bloom_guard", filter)
 }
 
-/// Spawns a task of a filter's, on what it works with. It is run again if it panics: a bug that shows once must not
-/// end it for good.
+/// Spawns a background task, which is run again if it panics: a bug that shows once must not end it for good.
 pub(crate) fn persist<T, F>(
     tasks: &mut JoinSet<()>,
     filter: &Arc<str>,

@@ -50,14 +50,10 @@
 //!
 //! - A page a subject, in reading order: the [`guide`].
 //! - Setting up: [`Builder`], every setting with its default and bounds; [`PathPattern`], or another of [`extract`], for the id;
-//!   `access` for what Redis is reached with.
-//! - Creating and deleting: [`insert`](BloomGuard::insert) before the commit,
-//!   [`remove`](BloomGuard::remove) after it.
+//!   `access` for what Redis is reached with; [`rejection`] for what is answered.
+//! - Creating and deleting: [`insert`](BloomGuard::insert) before the commit, [`remove`](BloomGuard::remove) after it.
 //! - Rebuilding: [`from_stream`], [`from_fn`], [`from_blocking`] and [`from_iter`], or another source of [`rebuild`]; [`Schedule`].
-//! - Answering: [`BloomGuard::rejecting_with`] a response of [`rejection`]; [`Missing`].
-//! - Watching: [`state`](BloomGuard::state), [`stats`](BloomGuard::stats),
-//!   [`next_finding`](BloomGuard::next_finding), and the types of [`observe`].
-//! - Naming the layer's types: [`middleware`].
+//! - Watching: [`state`](BloomGuard::state), [`stats`](BloomGuard::stats), and the types of [`observe`].
 //!
 //! # Features
 //!

@@ -34,40 +34,32 @@ pub(crate) struct Settings {
     pub(crate) name: String,
     pub(crate) sizing: Sizing,
     pub(crate) on_unknown: OnUnknown,
-    /// Requests in the lane at once, and in a burst.
     pub(crate) lane_concurrency: u32,
-    /// Ids that may enter the lane in a second.
     pub(crate) lane_per_second: u32,
-    /// Refusals that pass as a sample, a second.
     pub(crate) audits: u32,
     pub(crate) missed: u64,
-    /// The life of a null, give or take a tenth.
+    /// Each null lives a tenth longer or shorter.
     pub(crate) null_ttl: Duration,
     /// Nulls written in a second after 404s, so that a flood cannot fill Redis with them.
     pub(crate) nulls_per_second: u32,
     /// How long a removal is remembered; none to have it follow the rebuild schedule.
     pub(crate) removed_ttl: Option<Duration>,
     pub(crate) longest_transaction: Duration,
-    /// For how long a new filter is not believed where it lacks an id; none where all processes insert already.
     pub(crate) settle: Duration,
     pub(crate) longest_rebuild: Duration,
     pub(crate) handler_time: Duration,
-    /// How many ids the record of recent inserts holds at the most, some 120 bytes each, and how many this process can repeat to
-    /// a Redis that lost them.
+    /// The limit of the record of recent inserts, of some 120 bytes an id, and of what this process can repeat to a Redis that lost them.
     pub(crate) recent_ids: u64,
     /// Bytes of nulls in this process: some 23,800 of them.
     pub(crate) null_cache_bytes: u64,
     pub(crate) check_deadline: Duration,
-    /// Bytes that copies of filters may take in this process, those of all guards together.
     pub(crate) copy_limit: u64,
-    /// Checks under way at once; any above are unknown at once.
     pub(crate) checks_in_flight: u32,
     pub(crate) accept_eviction: bool,
-    /// The share of ids by which a rebuild may fall short of the filter it replaces.
     pub(crate) shrink_limit: f64,
     pub(crate) secret_key: Option<SecretKey>,
-    /// Whether it only looks at the filter in Redis, as the command does: it joins without writing, does not count as a process
-    /// and repeats, samples and copies nothing.
+    /// Whether this guard is an observer, as the command's: it joins without writing, does not count as a process, and neither repeats,
+    /// samples nor copies.
     pub(crate) observes: bool,
 }
 
@@ -100,16 +92,13 @@ impl Settings {
         }
     }
 
-    /// How far back the record of recent inserts reaches: over the longest transaction, what an insert may take and the
-    /// handler's time, each twice over.
-    /// A record's old deletion may commit as late as its new creation, and be told as much later again; a
-    /// 404 may have been read from a replica that lags.
+    /// Returns how far back the record of recent inserts reaches: twice the longest transaction, insert and handler's time. A
+    /// deletion may commit as late as the creation after it, and be told as much later; a 404 may come from a replica that lags.
     pub(crate) fn record_life(&self) -> Duration {
         (self.longest_transaction + INSERT + self.handler_time) * 2
     }
 }
 
-/// Judges a filter's name, which becomes part of Redis keys.
 pub(crate) fn name(name: &str) -> Result<(), SettingError> {
     let fits = (1..=64).contains(&name.len())
         && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"_.:-".contains(&b));

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use crate::error::SettingError;
-use crate::middleware::layer::BloomGuard;
 use crate::settings::Settings;
 use crate::store::Store;
 use crate::store::memory::MemoryStore;
@@ -14,7 +13,7 @@ pub(crate) struct Place {}
 #[expect(clippy::unused_self, reason = "with the feature `redis` a filter may be elsewhere")]
 impl Place {
     pub(super) fn store(
-        &mut self,
+        self,
         settings: &Settings,
         judged: Vec<(&'static str, Result<(), SettingError>)>,
     ) -> Result<Store, Vec<SettingError>> {
@@ -25,6 +24,4 @@ impl Place {
         let store = MemoryStore::new(settings).map_err(|problem| vec![problem])?;
         Ok(Store::Memory(Arc::new(store)))
     }
-
-    pub(super) const fn note(&self, _: &BloomGuard) {}
 }

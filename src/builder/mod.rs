@@ -13,7 +13,7 @@ use http::Method;
 use self::place::Place;
 use crate::error::{ConfigError, SettingError};
 use crate::extract::IdExtractor;
-use crate::filter::Sizing;
+use crate::filter::{Sizing, bounded};
 use crate::guard::Guard;
 use crate::guard::options::{OnInvalid, Options};
 use crate::id::SecretKey;
@@ -61,9 +61,9 @@ const HOUR: Duration = Duration::from_secs(60 * 60);
 pub struct Builder {
     pub(crate) settings: Settings,
     pub(crate) place: Place,
-    /// How many ids at which rate, and over how many shards.
+    /// The number of ids, and the false-positive rate.
     capacity: (u64, f64),
-    pub(crate) shards: u32,
+    shards: u32,
     source: Option<(Schedule, Arc<dyn ErasedSource>)>,
     extractor: Arc<dyn IdExtractor>,
     options: Options,
@@ -78,7 +78,7 @@ impl BloomGuard {
     /// Guards of one name share their filter in Redis. In the process each has its own, which knows nothing
     /// of what the other was told: clone the guard, rather than building another. A second guard of one
     /// name on one Redis works as in a process of its own, with three more connections, a lane and a
-    /// rebuild task; a line in the log says so.
+    /// rebuild task.
     ///
     /// Guards of one name must get their ids from the same records: each rebuild replaces the filter
     /// of all. Processes whose capacity, rate or times differ say so in their logs, once.
@@ -115,7 +115,7 @@ impl Builder {
     /// Defaults to 1,000,000 ids at 0.001, which takes 1.9 MB; see [`Sizing::new`] for the bounds.
     pub fn capacity(mut self, ids: u64, false_positive_rate: f64) -> Self {
         self.capacity = (ids, false_positive_rate);
-        self.size()
+        self
     }
 
     /// Rebuilds the filter from a source: by schedule, and at once whenever there is no filter to trust. Of all processes
@@ -177,35 +177,26 @@ impl Builder {
             (true, false) | (false, true) => Ok(()),
         };
         let misplaced = misplaced.map_err(|reason| SettingError::Combination { reason });
-        let Self { settings, mut place, source, extractor, options, mut judged, .. } = self;
+        let Self { mut settings, place, source, extractor, options, mut judged, .. } = self;
         judged.push(("place", misplaced));
+        let sizing = Sizing::sharded(self.capacity.0, self.capacity.1, self.shards);
+        judged.push(("capacity", sizing.map(|sizing| settings.sizing = sizing)));
         let store = place.store(&settings, judged).map_err(ConfigError::new)?;
         if source.is_none() {
             tell_that_nobody_builds(&settings.name, &store);
         }
-        let guard = Guard::new(store, extractor, source, &settings, options);
-        let guard = BloomGuard::new(guard);
-        place.note(&guard);
+        let guard = BloomGuard::new(Guard::new(store, extractor, source, &settings, options));
         guard.start();
         Ok(guard)
     }
 
-    /// Sizes the filter, now that its capacity or the number of its shards is another.
-    pub(crate) fn size(mut self) -> Self {
-        let (ids, rate) = self.capacity;
-        let sizing = Sizing::sharded(ids, rate, self.shards);
-        let judged = sizing.map(|sizing| self.settings.sizing = sizing);
-        self.judge("capacity", judged)
-    }
-
-    /// Notes that a setter was called whose value has to be within these bounds.
     fn bound<T: Copy + fmt::Debug + PartialOrd>(
         self,
         setting: &'static str,
         value: T,
         bounds: RangeInclusive<T>,
     ) -> Self {
-        self.judge(setting, SettingError::bounded(setting, value, &bounds))
+        self.judge(setting, bounded(setting, value, &bounds))
     }
 
     /// Notes that a setter was called, and what is wrong with its value, or that nothing is any more.
@@ -288,7 +279,6 @@ impl Builder {
     }
 }
 
-/// A guard without a source lets everything pass until another process has built its filter.
 fn tell_that_nobody_builds(filter: &str, store: &Store) {
     #[cfg(feature = "redis")]
     if store.foreign().is_some() {

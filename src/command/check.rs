@@ -6,10 +6,9 @@ use serde::Serialize;
 use serde_json::json;
 use tokio::time::{Instant, sleep};
 
-use super::outcome::{Failure, Outcome, advised, say, wrong_if};
-use super::server::Server;
+use super::outcome::{Failure, Outcome, advised, say};
 use super::status::{Fleet, span};
-use super::target::{ASKED, Target, look};
+use super::target::{ASKED, Server, Target, look};
 use crate::id::{Digest, Id};
 use crate::middleware::layer::BloomGuard;
 use crate::mode::Mode;
@@ -19,7 +18,6 @@ use crate::store::Lookup;
 use crate::store::redis::keys::Keys;
 use crate::verdict::{Proof, Verdict};
 
-/// How often an id is asked for whose filter is replaced meanwhile, with a pause.
 const TRIES: usize = 3;
 const PAUSE: Duration = Duration::from_millis(100);
 
@@ -40,7 +38,6 @@ pub(super) struct Arguments {
 
 #[derive(Debug, Default, Serialize)]
 struct Trace {
-    /// By which the log names it.
     digest: Option<String>,
     /// How long ago it was inserted, if lately.
     inserted_ago: Option<Duration>,
@@ -68,25 +65,25 @@ pub(super) async fn run(arguments: &Arguments, json: bool) -> Outcome {
         values.push(json!({ "id": given, "request": request, "verdict": verdict, "trace": trace, "why": why }));
     }
     say(json, &text, &json!({ "ids": values, "state": state, "fleet": fleet }))?;
-    Ok(wrong_if(refused))
+    Ok(refused)
 }
 
-/// Asks for ids as a guard does; again where the filter was replaced meanwhile.
+/// Asks for ids as a guard does, and again if the filter was replaced at that moment.
 pub(super) async fn ask(guard: &BloomGuard, ids: &[Id]) -> Result<Vec<Lookup>, Failure> {
     let mut lookups = Vec::with_capacity(ids.len());
     for ids in ids.chunks(ASKED) {
-        for tried in 1.. {
-            let sought: Vec<_> = ids.iter().map(|id| (id, None)).collect();
-            let store = &guard.guard.store;
-            let found = store.check(&sought, Instant::now()).answer().await;
-            let is_known = |lookup: &Lookup| !matches!(lookup.verdict, Verdict::Unknown(_));
-            if tried == TRIES || found.iter().all(is_known) {
-                lookups.extend(found);
+        let sought: Vec<_> = ids.iter().map(|id| (id, None)).collect();
+        let look_up = async || guard.guard.store.check(&sought, Instant::now()).answer().await;
+        let mut found = look_up().await;
+        for _ in 1..TRIES {
+            if !found.iter().any(|lookup| matches!(lookup.verdict, Verdict::Unknown(_))) {
                 break;
             }
             sleep(PAUSE).await;
             look(guard).await?;
+            found = look_up().await;
         }
+        lookups.extend(found);
     }
     Ok(lookups)
 }
@@ -99,8 +96,7 @@ async fn trace(target: &Target, fleet: &Fleet, digest: Option<Digest>) -> Result
     let null = server.ask(&["PTTL", &keys.null(&digest)]).await?.int()?;
     // An insert's number is the time at which it was made, µs.
     let number = server.ask(&[b"ZSCORE", keys.recent.as_bytes(), digest.as_bytes()]).await?;
-    let number =
-        number.optional_bytes()?.and_then(|text| String::from_utf8(text).ok()?.parse().ok());
+    let number = number.text().ok().and_then(|number| number.parse().ok());
     let ago =
         |number: f64| Duration::from_micros((fleet.now_us as u64).saturating_sub(number as u64));
     Ok(Trace {
@@ -126,7 +122,16 @@ fn fate(lookup: &Lookup, mode: Mode) -> String {
 
 fn why(lookup: &Lookup, trace: &Trace, state: &GuardState, fleet: &Fleet) -> Vec<String> {
     let mut why = vec![match lookup.verdict {
-        Verdict::Absent(Proof::Null) => of_null(lookup, trace),
+        Verdict::Absent(Proof::Null) => {
+            let whom = match lookup.scope {
+                Scope::Anonymous => "requests without Cookie and Authorization",
+                Scope::Everyone => "all requests",
+            };
+            let rest = span(trace.null_lasts.unwrap_or_default());
+            format!(
+                "absent by a null: a handler answered 404 for it, or it was removed; that holds for {whom}, for {rest} more"
+            )
+        }
         Verdict::Absent(_) => "absent by the filter: it does not contain the id".to_owned(),
         Verdict::Unknown(doubt) => format!("unknown: {}", advised(doubt, doubt.advice())),
         _ => "present: the filter may contain it; it exists, or is a false positive".to_owned(),
@@ -151,15 +156,4 @@ fn why(lookup: &Lookup, trace: &Trace, state: &GuardState, fleet: &Fleet) -> Vec
     why.extend(digest.map(|of| format!("digest {of}, which stands for it in the log of refusals")));
     why.extend(fleet.note());
     why
-}
-
-fn of_null(lookup: &Lookup, trace: &Trace) -> String {
-    let whom = match lookup.scope {
-        Scope::Anonymous => "requests without Cookie and Authorization",
-        Scope::Everyone => "all requests",
-    };
-    let rest = span(trace.null_lasts.unwrap_or_default());
-    format!(
-        "absent by a null: a handler answered 404 for it, or it was removed; that holds for {whom}, for {rest} more"
-    )
 }

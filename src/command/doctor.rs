@@ -5,10 +5,9 @@ use std::collections::BTreeMap;
 use serde_json::json;
 
 use super::facts::{self, Findings};
-use super::outcome::{Failure, Outcome, say, wrong_if};
+use super::outcome::{Failure, Outcome, say};
 use super::rights;
-use super::server::Server;
-use super::target::Target;
+use super::target::{self, Server, Target};
 use crate::error::StoreError;
 use crate::filter::Sizing;
 use crate::observe::state::GuardState;
@@ -22,12 +21,12 @@ use crate::verdict::Doubt;
 pub(super) async fn run(target: &Target, json: bool) -> Outcome {
     let mut findings = Findings::default();
     let endpoint = target.endpoint()?;
-    let url = target.url()?;
+    let url = target::url(&target.url)?;
     let nodes = nodes(target, &endpoint).await?;
-    let (mut memory, mut is_served) = (Vec::new(), true);
+    let mut memory = Vec::new();
     for (address, keys) in &nodes {
-        let mut found = Findings::default();
-        match of_node(&endpoint, keys, user(&url), &mut found).await {
+        findings.node.clone_from(address);
+        match of_node(&endpoint, keys, user(&url), &mut findings).await {
             Ok(told) => memory.extend(told),
             // Where nothing answers at all, there is nothing to judge.
             Err(error)
@@ -36,24 +35,20 @@ pub(super) async fn run(target: &Target, json: bool) -> Outcome {
             {
                 return Err(error.into());
             }
-            Err(error) => {
-                is_served = false;
-                facts::of_refusal(&error, user(&url), &mut found);
-            }
+            Err(error) => facts::of_refusal(&error, user(&url), &mut findings),
         }
-        is_served &= !found.is_wrong();
-        findings.of_node(address, found);
     }
-    of_filter(target, is_served, &memory, &mut findings).await?;
+    findings.node.clear();
+    of_filter(target, &memory, &mut findings).await?;
     say(
         json,
         &findings.text(),
         &json!({ "sound": !findings.is_wrong(), "findings": findings.all }),
     )?;
-    Ok(wrong_if(findings.is_wrong()))
+    Ok(findings.is_wrong())
 }
 
-/// Returns the keys of a shard on each node that has any, by the node's address; that is empty where there is one server.
+/// Returns, for each node of a cluster, the keys of one shard on it; for a single server no address.
 async fn nodes(target: &Target, endpoint: &Endpoint) -> Result<BTreeMap<String, Keys>, Failure> {
     let keys: Vec<Keys> = target.keys().collect();
     let Some(slots) = endpoint.slots(keys.iter().map(|keys| keys.meta.as_str().into()).collect())
@@ -69,7 +64,7 @@ async fn nodes(target: &Target, endpoint: &Endpoint) -> Result<BTreeMap<String, 
     Ok(nodes)
 }
 
-/// Judges one; returns what it says of its memory, if there is a limit.
+/// Judges one node; returns its memory, if that is limited.
 async fn of_node(
     endpoint: &Endpoint,
     keys: &Keys,
@@ -80,18 +75,15 @@ async fn of_node(
     let info = server.ask(&["INFO"]).await?.text()?;
     facts::judge(&server, &info, findings).await?;
     rights::probe(&server, keys, user, findings).await;
-    facts::of_clock(&server, findings).await?;
     Ok(Memory::parse(&info))
 }
 
-/// Whether the filter is to be trusted, and the next one has room beside it.
 async fn of_filter(
     target: &Target,
-    is_served: bool,
     memory: &[Memory],
     findings: &mut Findings,
 ) -> Result<(), Failure> {
-    let bytes = match target.find().await {
+    let next = match target.find().await {
         Ok(Some(_)) => match target.observe().await {
             Ok(guard) => of_state(&guard.state(), findings),
             Err(Failure(error)) => {
@@ -101,16 +93,19 @@ async fn of_filter(
         },
         Ok(None) => {
             let name = &target.name;
-            findings
-                .note(format!("filter: there is none {name:?} yet"), "The first guard makes it.");
+            findings.add(
+                "note",
+                format!("filter: there is none {name:?} yet"),
+                "The first guard makes it.",
+            );
             2 * Sizing::DEFAULT.bytes()
         }
-        // That was told of a node.
-        Err(_) if !is_served => return Ok(()),
+        // A finding about a node says so already.
+        Err(_) if findings.is_wrong() => return Ok(()),
         Err(error) => return Err(error),
     };
     for Memory { used, limit } in memory {
-        let needed = used + bytes;
+        let needed = used + next;
         if needed > *limit {
             findings.refused(&StoreError::no_room(needed, *limit));
         }
@@ -118,14 +113,14 @@ async fn of_filter(
     Ok(())
 }
 
-/// Judges what a guard makes of the filter; returns how many bytes a rebuild needs at a time.
+/// Returns how many bytes a rebuild needs at a time.
 fn of_state(state: &GuardState, findings: &mut Findings) -> u64 {
     match &state.live {
         Ok(live) => {
-            findings.sound("filter: live, of this Redis process and this secret key");
+            findings.add("sound", "filter: live, of this Redis process and this secret key", "");
             return live.bytes / state.shards.map_or(1, |shards| shards.all);
         }
-        // An allkeys-* policy was told of.
+        // A finding about its memory says so already.
         Err(Doubt::Refused(Refusal::EVICTION)) => {}
         Err(doubt) => findings.wrong(format!("filter: {doubt}"), doubt.advice()),
     }

@@ -1,20 +1,12 @@
 //! What a server tells of itself, what is wrong with that, and what mends it.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
-
 use serde::Serialize;
 
-use super::server::Server;
-use super::status::span;
+use super::target::Server;
 use crate::error::StoreError;
-use crate::refusal::Refusal;
 use crate::store::link::process::{RedisProcess, field, may_evict};
 use crate::store::link::reply::Reply;
 
-/// How far the clocks may be apart before the ages that are told are wrong.
-const APART: Duration = Duration::from_secs(2);
-
-/// What was looked at: how bad it is, what it is, and what to do about it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(super) struct Finding {
     level: &'static str,
@@ -24,27 +16,27 @@ pub(super) struct Finding {
 
 const WRONG: &str = "wrong";
 
-/// All that was looked at, in order.
 #[derive(Debug, Default)]
 pub(super) struct Findings {
     pub(super) all: Vec<Finding>,
+    /// The address of the node that is looked at, where there are others.
+    pub(super) node: String,
 }
 
 impl Findings {
-    pub(super) fn sound(&mut self, what: impl Into<String>) {
-        self.add("sound", what, "");
-    }
-
-    pub(super) fn note(&mut self, what: impl Into<String>, mend: impl Into<String>) {
-        self.add("note", what, mend);
-    }
-
     pub(super) fn wrong(&mut self, what: impl Into<String>, mend: impl Into<String>) {
         self.add(WRONG, what, mend);
     }
 
-    fn add(&mut self, level: &'static str, what: impl Into<String>, mend: impl Into<String>) {
-        let finding = Finding { level, what: what.into(), mend: mend.into() };
+    pub(super) fn add(
+        &mut self,
+        level: &'static str,
+        what: impl Into<String>,
+        mend: impl Into<String>,
+    ) {
+        let (node, what) = (&self.node, what.into());
+        let what = if node.is_empty() { what } else { format!("{node}: {what}") };
+        let finding = Finding { level, what, mend: mend.into() };
         if !self.all.contains(&finding) {
             self.all.push(finding);
         }
@@ -53,14 +45,6 @@ impl Findings {
     /// Notes what Redis refused, with the library's own advice.
     pub(super) fn refused(&mut self, error: &StoreError) {
         self.wrong(error.to_string(), error.advice());
-    }
-
-    /// Adds what was found of a node, with its address where there are others.
-    pub(super) fn of_node(&mut self, address: &str, findings: Self) {
-        for Finding { level, what, mend } in findings.all {
-            let what = if address.is_empty() { what } else { format!("{address}: {what}") };
-            self.add(level, what, mend);
-        }
     }
 
     pub(super) fn is_wrong(&self) -> bool {
@@ -77,7 +61,6 @@ impl Findings {
     }
 }
 
-/// Judges what a server tells.
 pub(super) async fn judge(
     server: &Server,
     info: &str,
@@ -86,9 +69,8 @@ pub(super) async fn judge(
     RedisProcess::parse(info, server.is_of_cluster())?;
     let version =
         field(info, "valkey_version").or_else(|| field(info, "redis_version")).unwrap_or("?");
-    findings.sound(format!("server: version {version}, a primary"));
+    findings.add("sound", format!("server: version {version}, a primary"), "");
     of_memory(info, findings);
-    of_disk(info, findings);
     of_replicas(info, findings);
     if server.is_of_cluster() {
         of_coverage(server, findings).await;
@@ -103,24 +85,11 @@ fn of_memory(info: &str, findings: &mut Findings) {
             format!("memory: maxmemory-policy {policy} may evict any key, so a guard refuses nothing"),
             "Give it room (maxmemory), then CONFIG SET maxmemory-policy noeviction (and in redis.conf); or accept_eviction(true)",
         );
-    } else if policy.starts_with("volatile-") && field(info, "maxmemory") != Some("0") {
-        let what =
-            format!("memory: maxmemory-policy {policy} may evict nulls and a rebuild's lease");
-        findings.note(what, "");
     } else {
-        findings.sound("memory: nothing is evicted");
+        findings.add("sound", "memory: the filter is not evicted", "");
     }
 }
 
-fn of_disk(info: &str, findings: &mut Findings) {
-    let failed = ["rdb_last_bgsave_status", "aof_last_write_status"];
-    if failed.iter().any(|name| field(info, name) == Some("err")) {
-        // Where that ends writes, the rights that are tried say so.
-        findings.note("disk: Redis could not write to it", Refusal::DISK.advice());
-    }
-}
-
-/// What becomes of writes in a failover.
 fn of_replicas(info: &str, findings: &mut Findings) {
     let replicas: u64 = field(info, "connected_slaves").and_then(|of| of.parse().ok()).unwrap_or(0);
     if replicas > 0 && field(info, "min_slaves_good_slaves").is_none() {
@@ -133,41 +102,25 @@ fn of_replicas(info: &str, findings: &mut Findings) {
             ),
         );
     } else {
-        findings.sound(format!("replicas: {replicas}"));
+        findings.add("sound", format!("replicas: {replicas}"), "");
     }
 }
 
-/// Whether the nodes of a cluster go on where one is gone, as far as the user may know.
+/// Whether the other nodes of a cluster answer while one is gone; nothing if this user may not ask.
 async fn of_coverage(server: &Server, findings: &mut Findings) {
     const SETTING: &str = "cluster-require-full-coverage";
     let said = server.ask(&["CONFIG", "GET", SETTING]).await.and_then(Reply::fields::<2>);
     let Ok([_, value]) = said else { return };
     if value.text().is_ok_and(|value| value == "yes") {
-        findings.note(
+        findings.add(
+            "note",
             format!("cluster: {SETTING} yes: while any node is gone, nothing is refused"),
             format!("CONFIG SET {SETTING} no, on every node"),
         );
     }
 }
 
-/// Whether the ages are right that a guard tells.
-pub(super) async fn of_clock(server: &Server, findings: &mut Findings) -> Result<(), StoreError> {
-    let time = match server.ask(&["TIME"]).await {
-        // It was told with the rights.
-        Err(StoreError::Refused { .. }) => return Ok(()),
-        time => time?.fields::<2>()?,
-    };
-    let theirs = Duration::from_secs(time[0].count()?) + Duration::from_micros(time[1].count()?);
-    let ours = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    if ours.abs_diff(theirs) > APART {
-        let what =
-            format!("clock: Redis's and this machine's are {} apart", span(ours.abs_diff(theirs)));
-        findings.note(what, "Set both by NTP: a guard goes by Redis's, and a jump ends all trust.");
-    }
-    Ok(())
-}
-
-/// Notes why a server cannot be asked, with the right that is missing.
+/// Notes why Redis refused a command, and which right is missing.
 pub(super) fn of_refusal(error: &StoreError, user: &str, findings: &mut Findings) {
     let text = error.to_string();
     let denied = text.split_once("run the '").and_then(|(_, rest)| rest.split_once('\''));

@@ -10,7 +10,6 @@ mod mode;
 mod outcome;
 mod rebuild;
 mod rights;
-mod server;
 mod status;
 mod target;
 mod trust;
@@ -37,7 +36,7 @@ Only `mode`, `rebuild` and `trust` change a filter; `doctor` writes to keys of i
 #[derive(Debug, Parser)]
 #[command(version, after_help = AFTER, disable_help_subcommand = true)]
 struct Arguments {
-    /// Answers in JSON: one object, or one a line where there is a line for each id or second.
+    /// Answers in JSON: one object, or one a line where there are several.
     #[arg(long, global = true)]
     json: bool,
     #[command(subcommand)]
@@ -54,7 +53,10 @@ enum Command {
     ///
     /// Exit status 1: an id would be refused, or could not be looked up. Without any id nothing is verified: 2.
     Verify(Target),
-    Status(status::Arguments),
+    /// Says how a filter stands, and which processes are connected (that needs `+client|list`). Only reads.
+    ///
+    /// Exit status 1: it, or one of its shards, refuses nothing now, or a rebuild that began now would have to wait.
+    Status(Target),
     /// Says what is wrong with a Redis for a guard, and what mends it: of a cluster, with each primary that has a part of the filter.
     ///
     /// Rights are tried on keys of its own (`bg:{NAME}:doctor:…`), which end within ten seconds and are deleted; the filter's keys are only
@@ -72,7 +74,7 @@ impl Command {
         match self {
             Self::Check(arguments) => check::run(&arguments, json).await,
             Self::Verify(target) => verify::run(&target, json).await,
-            Self::Status(arguments) => status::run(&arguments, json).await,
+            Self::Status(target) => status::run(&target, json).await,
             Self::Doctor(target) => doctor::run(&target, json).await,
             Self::Mode(arguments) => mode::run(&arguments, json).await,
             Self::Rebuild(arguments) => rebuild::run(&arguments, json).await,

@@ -10,17 +10,12 @@ use serde_json::json;
 
 use crate::error::StoreError;
 
-/// Why a command could not do its work: a sentence or two that name the value, and what to do. Empty where nobody reads them, as
-/// behind `head`.
+/// Why a command could not do its work, and what to do. Empty if standard output is closed, as behind `head`.
 #[derive(Debug)]
 pub(super) struct Failure(pub(super) String);
 
-/// The exit status of a command that could do its work.
-pub(super) type Outcome = Result<ExitCode, Failure>;
-
-pub(super) fn wrong_if(is_wrong: bool) -> ExitCode {
-    ExitCode::from(u8::from(is_wrong))
-}
+/// Whether something is wrong, as the command's help says.
+pub(super) type Outcome = Result<bool, Failure>;
 
 impl<E: Error + 'static> From<E> for Failure {
     fn from(error: E) -> Self {
@@ -39,7 +34,6 @@ pub(super) fn advised(what: impl Display, advice: &str) -> String {
     format!("{}. {advice}", what.to_string().trim_end_matches('.'))
 }
 
-/// Writes lines of words, or their JSON.
 pub(super) fn say(json: bool, words: &str, value: &impl Serialize) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
     if json {
@@ -51,10 +45,9 @@ pub(super) fn say(json: bool, words: &str, value: &impl Serialize) -> Result<(),
     Ok(())
 }
 
-/// Says why there is no result, if there is none, and returns the exit status.
 pub(super) fn tell(outcome: Outcome, json: bool) -> ExitCode {
     match outcome {
-        Ok(status) => status,
+        Ok(is_wrong) => ExitCode::from(u8::from(is_wrong)),
         Err(Failure(words)) if words.is_empty() => ExitCode::from(2),
         Err(Failure(words)) => {
             // Nobody is left to be told where this fails.
@@ -69,7 +62,7 @@ pub(super) fn tell(outcome: Outcome, json: bool) -> ExitCode {
     }
 }
 
-/// Escapes what would steer a terminal: ids, names and a server's words may hold it. JSON keeps its meaning.
+/// Escapes control characters: ids, names and replies of Redis may hold them. JSON keeps its meaning.
 fn for_terminal(text: &str) -> String {
     let escape = |letter: char| match letter {
         '\n' => "\n".to_owned(),

@@ -5,12 +5,12 @@ use std::time::Duration;
 use serde_json::json;
 use tokio::time::{Instant, sleep};
 
-use super::outcome::{Failure, Outcome, say, wrong_if};
+use super::outcome::{Failure, Outcome, say};
 use super::status::Fleet;
 use super::target::{Target, insist, look};
 
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// Within so many seconds a process begins, if one has a source and none has failed lately.
+/// Seconds within which a process with a source begins, if no rebuild has failed lately.
 const SOON: u64 = 5;
 const NOBODY: &str =
     "no process rebuilds: has any a source, did a rebuild fail lately? Their logs say";
@@ -57,13 +57,13 @@ pub(super) async fn run(arguments: &Arguments, json: bool) -> Outcome {
             told = stage;
         }
         if live.is_some() || seconds >= *wait {
-            return Ok(wrong_if(live.is_none()));
+            return Ok(live.is_none());
         }
         sleep(LOOK_EVERY).await;
     }
 }
 
-/// Reads what the metadata say, on a new connection: Redis may be another by now.
+/// Reads the metadata on a new connection: Redis may have failed over.
 async fn fleet(target: &Target) -> Result<Fleet, Failure> {
     let (server, keys) = target.found().await?;
     Ok(Fleet::read(&server, &keys, target).await?)

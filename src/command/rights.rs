@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::facts::Findings;
-use super::server::Server;
+use super::target::Server;
 use crate::store::redis::keys::Keys;
 
 /// Each right of the guide's list by a command that uses it, in an order in which each finds what it needs. Of the keys `/a` to `/c`
@@ -26,7 +26,7 @@ fn probes() -> impl Iterator<Item = Vec<&'static str>> {
         .filter(|probe: &Vec<_>| !probe.is_empty())
 }
 
-/// Tries each right on keys beside those of a shard, which end within ten seconds should it fail to delete them.
+/// Tries each right on keys of its own, which expire within ten seconds if they cannot be deleted.
 pub(super) async fn probe(server: &Server, keys: &Keys, user: &str, findings: &mut Findings) {
     let nanos = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos());
     let tag = keys.meta.trim_end_matches(":fleet");

@@ -4,11 +4,9 @@ use std::time::Duration;
 
 use serde::Serialize;
 use serde_json::json;
-use tokio::time::sleep;
 
-use super::outcome::{Outcome, say, wrong_if};
-use super::server::Server;
-use super::target::{Target, look};
+use super::outcome::{Outcome, say};
+use super::target::{Server, Target};
 use crate::error::StoreError;
 use crate::mode::Mode;
 use crate::observe::state::GuardState;
@@ -18,34 +16,20 @@ use crate::store::redis::keys::Keys;
 /// A process polls at least once in this time; after it, another one has the filter settle.
 const AWAY: Duration = Duration::from_secs(60);
 
-/// Says how a filter stands, and which processes are connected (that needs `+client|list`). Only reads.
-///
-/// Exit status 1: it, or one of its shards, refuses nothing now, or a rebuild that began now would have to wait.
-#[derive(Debug, clap::Args)]
-pub(super) struct Arguments {
-    #[command(flatten)]
-    target: Target,
-    /// Says how it stands once a second, in a line; so many times if a number is given.
-    #[arg(long, value_name = "TIMES", num_args = 0..=1, default_missing_value = "18446744073709551615")]
-    watch: Option<u64>,
-}
-
-/// What the metadata say that no guard goes by, and who is connected.
+/// What the metadata and CLIENT LIST say beside what a guard knows.
 #[derive(Debug, Serialize)]
 pub(super) struct Fleet {
-    /// When a process has polled the filter last.
     polled_ago: Duration,
-    /// When a rebuild was asked for last, by Redis's clock, µs; and what that shows now.
+    /// When a rebuild was asked for last, and now, both in µs by Redis's clock.
     pub(super) asked_us: i64,
     pub(super) now_us: i64,
-    /// For how long the rebuild goes on that is under way, and the address of its process.
+    /// How long ago the rebuild under way began, and the address of its process.
     pub(super) rebuilding: Option<(Duration, String)>,
-    /// The addresses of the connections for checks, one a process; nothing where the user may not ask.
+    /// The addresses of the connections for checks, one a process; none if this user may not ask.
     processes: Option<Vec<String>>,
 }
 
 impl Fleet {
-    /// Reads it from the metadata of one shard: each process looks at all.
     pub(super) async fn read(
         server: &Server,
         keys: &Keys,
@@ -63,7 +47,7 @@ impl Fleet {
             asked_us,
             now_us,
             rebuilding: lease.map(|lease| {
-                // Behind it is the address of the process that holds it, as that sees it.
+                // The lease ends with the address of its process, as that process sees it.
                 let lease = String::from_utf8_lossy(&lease);
                 let by = lease.split_once('@').map_or("a process", |(_, address)| address);
                 (micros(now_us - epoch_us), by.escape_debug().to_string())
@@ -72,7 +56,6 @@ impl Fleet {
         })
     }
 
-    /// What is to be known of a filter that no process looks at.
     pub(super) fn note(&self) -> Option<String> {
         let ago = span(self.polled_ago);
         let note = format!(
@@ -114,7 +97,7 @@ pub(super) fn span(time: Duration) -> String {
     format!("{} s", time.as_secs())
 }
 
-/// Whether absent ids are refused; else why not.
+/// Returns why absent ids are not refused, if they are not.
 pub(super) fn refuses(state: &GuardState) -> Result<(), String> {
     match (&state.live, state.fleet_mode, state.settling) {
         (Err(doubt), ..) => Err(doubt.to_string()),
@@ -126,42 +109,28 @@ pub(super) fn refuses(state: &GuardState) -> Result<(), String> {
     }
 }
 
-/// A guard's report, without what is of this process.
-fn lines(state: &GuardState) -> Vec<String> {
+/// Returns the guard's report without the lines about the observer itself.
+fn report(state: &GuardState) -> String {
     let refuses = match refuses(state) {
         Ok(()) if state.is_ready() => "absent ids are refused".to_owned(),
         Ok(()) => "absent ids are refused in some shards, and not in others".to_owned(),
         Err(why) => format!("nothing is refused: {why}"),
     };
-    let report = state.to_string();
-    let is_own = |line: &&str| {
-        ["checks:", "inserts:", "rebuilds:", "lane:"].iter().any(|own| line.starts_with(own))
-    };
-    let of_all = report.lines().filter(|line| !is_own(line)).map(str::to_owned);
-    [refuses].into_iter().chain(of_all).collect()
+    let own = ["checks:", "inserts:", "rebuilds:", "lane:"];
+    let all = state.to_string();
+    let of_all = all.lines().filter(|line| !own.iter().any(|own| line.starts_with(own)));
+    [&*refuses].into_iter().chain(of_all).collect::<Vec<_>>().join("\n")
 }
 
-pub(super) async fn run(arguments: &Arguments, json: bool) -> Outcome {
-    let Arguments { target, watch } = arguments;
+pub(super) async fn run(target: &Target, json: bool) -> Outcome {
     let guard = target.observe().await?;
-    let mut state = guard.state();
-    if watch.is_none() {
-        let (server, keys) = target.found().await?;
-        let fleet = Fleet::read(&server, &keys, target).await?;
-        let live_us = state.live.as_ref().map_or(0, |live| live.generation.get());
-        let text = format!("{}\n{}", lines(&state).join("\n"), fleet.text(live_us));
-        let refuses = refuses(&state).is_ok();
-        say(json, &text, &json!({ "refuses": refuses, "state": state, "fleet": fleet }))?;
-    }
-    for time in 0..watch.unwrap_or(0) {
-        if time > 0 {
-            sleep(Duration::from_secs(1)).await;
-            // Why nobody answers is in the state, too.
-            state = look(&guard).await.unwrap_or_else(|_| guard.state());
-        }
-        let value = json!({ "refuses": refuses(&state).is_ok(), "state": state });
-        say(json, &lines(&state).join("; "), &value)?;
-    }
+    let state = guard.state();
+    let (server, keys) = target.found().await?;
+    let fleet = Fleet::read(&server, &keys, target).await?;
+    let live_us = state.live.as_ref().map_or(0, |live| live.generation.get());
+    let text = format!("{}\n{}", report(&state), fleet.text(live_us));
+    let refuses = refuses(&state).is_ok();
+    say(json, &text, &json!({ "refuses": refuses, "state": state, "fleet": fleet }))?;
     let is_short = state.record.as_ref().is_some_and(Record::is_too_short);
-    Ok(wrong_if(refuses(&state).is_err() || !state.is_ready() || is_short))
+    Ok(!refuses || !state.is_ready() || is_short)
 }

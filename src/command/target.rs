@@ -1,11 +1,12 @@
-//! Which filter a command is about, and the observer that joins it.
+//! Which filter a command is about, the observer that joins it, and a bare connection for what no guard asks.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use ::redis::Cmd;
 use tokio::time::sleep;
 
 use super::outcome::Failure;
-use super::server::Server;
 use crate::error::StoreError;
 use crate::extract::PathPattern;
 use crate::id::SecretKey;
@@ -14,21 +15,28 @@ use crate::nulls::rules::NegativeCaching;
 use crate::observe::state::GuardState;
 use crate::settings;
 use crate::store::link::access::Access;
+use crate::store::link::reply::Reply;
+use crate::store::link::resp::Packed;
+use crate::store::link::transport::{self, Transport};
 use crate::store::map::endpoint::Endpoint;
 use crate::store::redis::keys::Keys;
 
-/// How often it is tried to reach all shards, a second at a time, and to change something.
+/// How often a survey of all shards, of a second each, and a change are tried.
 const TRIES: usize = 3;
-/// How many shards of a cluster are looked for.
+/// How many shards of a cluster are tried: the nodes of some may be gone.
 const TRIED: usize = 16;
-/// Ids asked for at a time.
+/// The number of ids that are asked for at a time.
 pub(super) const ASKED: usize = 4_096;
+
+const DEADLINE: Duration = Duration::from_secs(10);
+/// The longest reply: CLIENT LIST of some thousand connections.
+const LONG: usize = 64 << 20;
 
 /// A filter, by its URL and name.
 #[derive(Debug, Clone, clap::Args)]
 pub(super) struct Target {
     /// Where Redis is; `-` takes it from `BLOOM_GUARD_URL`.
-    url: String,
+    pub(super) url: String,
     /// The filter's name.
     pub(super) name: String,
     /// In how many shards the filter is.
@@ -37,22 +45,17 @@ pub(super) struct Target {
 }
 
 impl Target {
-    pub(super) fn url(&self) -> Result<String, Failure> {
-        url(&self.url)
-    }
-
     pub(super) fn endpoint(&self) -> Result<Endpoint, Failure> {
         settings::name(&self.name)?;
         // `with` refuses a user without a password, as a guard does; Redis would never be told of it.
-        Ok(Endpoint::parse(&self.url()?)?.with(&Access::default())?)
+        Ok(Endpoint::parse(&url(&self.url)?)?.with(&Access::default())?)
     }
 
     pub(super) fn keys(&self) -> impl Iterator<Item = Keys> + '_ {
         (0..self.shards).map(|number| Keys::of_shard(&self.name, number, self.shards))
     }
 
-    /// Returns the keys of a shard whose metadata are there, and a connection to them: of a cluster without a node, those of the first
-    /// shard that another node has. Nothing if there is no such filter.
+    /// Returns the keys of the first shard that answers, and a connection to it; nothing if there is no such filter.
     pub(super) async fn find(&self) -> Result<Option<(Server, Keys)>, Failure> {
         let endpoint = self.endpoint()?;
         let tried = if matches!(endpoint, Endpoint::Cluster(_)) { TRIED } else { 1 };
@@ -66,7 +69,7 @@ impl Target {
         failed.map_or(Ok(None), |error| Err(error.into()))
     }
 
-    /// The same of a filter that has to be there.
+    /// As [`find`](Self::find), but fails if there is no such filter.
     pub(super) async fn found(&self) -> Result<(Server, Keys), Failure> {
         let Self { name, shards, .. } = self;
         self.find().await?.ok_or_else(|| {
@@ -75,11 +78,11 @@ impl Target {
         })
     }
 
-    /// Joins the filter as an observer, and waits until all shards that can be asked have answered.
+    /// Joins the filter as an observer, and waits for all shards that can be reached.
     pub(super) async fn observe(&self) -> Result<BloomGuard, Failure> {
         self.found().await?;
         let mut builder = BloomGuard::builder(&self.name, PathPattern::<String>::new("/{id}")?)
-            .redis(&self.url()?)
+            .redis(&url(&self.url)?)
             .shards(self.shards)
             .longest_transaction(Duration::from_secs(1))
             .negative_caching(NegativeCaching::new().handler_time(Duration::from_millis(100)))
@@ -96,14 +99,36 @@ impl Target {
     }
 }
 
-/// Returns a connection to the server that has a key, if the key is there.
+pub(super) struct Server(Arc<dyn Transport>);
+
+impl Server {
+    pub(super) async fn open(endpoint: &Endpoint, key: &str) -> Result<Self, StoreError> {
+        let key: Arc<str> = key.into();
+        let connector = endpoint.connector(move || Some(Arc::clone(&key)));
+        Ok(Self(connector.connect().await.map_err(|error| transport::meaning(&error))?))
+    }
+
+    pub(super) async fn ask<W: AsRef<[u8]>>(&self, words: &[W]) -> Result<Reply, StoreError> {
+        let mut command = Cmd::new();
+        for word in words {
+            command.arg(word.as_ref());
+        }
+        let command = Packed::from(command).for_long_replies(LONG);
+        transport::ask(&*self.0, "a command", command, DEADLINE).await
+    }
+
+    pub(super) fn is_of_cluster(&self) -> bool {
+        self.0.is_to_a_cluster()
+    }
+}
+
 async fn exists(endpoint: &Endpoint, key: &str) -> Result<Option<Server>, StoreError> {
     let server = Server::open(endpoint, key).await?;
     let is_there = server.ask(&["EXISTS", key]).await?.flag()?;
     Ok(is_there.then_some(server))
 }
 
-/// Has an observer read anew how its filter stands, and returns that.
+/// Surveys the filter, and returns its state.
 pub(super) async fn look(guard: &BloomGuard) -> Result<GuardState, StoreError> {
     guard.start();
     let mut surveyed = Ok(());
@@ -119,7 +144,7 @@ pub(super) async fn look(guard: &BloomGuard) -> Result<GuardState, StoreError> {
     Ok(guard.state())
 }
 
-/// Makes a change, and tries again while it fails: a connection may take some time.
+/// Makes a change, and repeats it if it fails: a connection may take some time.
 pub(super) async fn insist<E>(change: impl AsyncFn() -> Result<(), E>) -> Result<(), E> {
     for _ in 1..TRIES {
         match change().await {
@@ -130,7 +155,6 @@ pub(super) async fn insist<E>(change: impl AsyncFn() -> Result<(), E>) -> Result
     change().await
 }
 
-/// Returns a URL as it was given, or as the environment has it.
 pub(super) fn url(given: &str) -> Result<String, Failure> {
     if given != "-" {
         return Ok(given.to_owned());

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::outcome::{Failure, Outcome, say, wrong_if};
+use super::outcome::{Failure, Outcome, say};
 use super::target::{self, insist};
 use crate::extract::PathPattern;
 use crate::middleware::layer::BloomGuard;
@@ -115,13 +115,13 @@ pub(super) async fn run(arguments: &Arguments, json: bool) -> Outcome {
     match insist(async || guard.trust_foreign(known.clone()).await).await {
         Ok(()) => {
             say(json, "stated: this filter holds every id there is", &json!({ "stated": true }))?;
-            Ok(wrong_if(false))
+            Ok(false)
         }
         Err(error) if !error.is(Refusal::UNFIT) => Err(error.into()),
         Err(error) => {
             let text = format!("nothing was stated: {error}");
             say(json, &text, &json!({ "stated": false, "error": error.to_string() }))?;
-            Ok(wrong_if(true))
+            Ok(true)
         }
     }
 }

@@ -6,7 +6,7 @@ use serde::Serialize;
 use serde_json::json;
 
 use super::check::ask;
-use super::outcome::{Failure, Outcome, advised, say, wrong_if};
+use super::outcome::{Failure, Outcome, advised, say};
 use super::status::refuses;
 use super::target::{ASKED, Target};
 use crate::id::Id;
@@ -22,16 +22,26 @@ struct Tally {
     doubt: Option<Doubt>,
 }
 
-/// The ids of a batch, each with its line; nothing of one that is too long to be an id.
+/// Ids with their lines; `None` for a line that is too long to be an id.
 type Batch = Vec<(u64, Option<Id>)>;
 
 pub(super) async fn run(target: &Target, json: bool) -> Outcome {
     let guard = target.observe().await?;
-    let (mut input, mut tally, mut lines) = (io::stdin().lock(), Tally::default(), 0);
+    let mut lines = io::stdin().lock().split(b'\n').zip(1_u64..);
+    let mut tally = Tally::default();
     loop {
-        let batch = read(&mut input, &mut lines)?;
-        if batch.is_empty() {
+        let read: Vec<_> = lines.by_ref().take(ASKED).collect();
+        if read.is_empty() {
             break;
+        }
+        let mut batch = Batch::new();
+        for (line, number) in read {
+            let line = line?;
+            // A byte order mark is no part of an id.
+            let id = line.strip_prefix("\u{feff}".as_bytes()).unwrap_or(&line).trim_ascii_end();
+            if !id.is_empty() {
+                batch.push((number, Id::new(id).ok()));
+            }
         }
         tally.take(&guard, batch, json).await?;
     }
@@ -42,25 +52,7 @@ pub(super) async fn run(target: &Target, json: bool) -> Outcome {
     }
     let note = refuses(&guard.state()).err();
     say(json, &tally.words(note.as_deref()), &json!({ "tally": tally, "note": note }))?;
-    Ok(wrong_if(tally.refused + tally.unknown > 0))
-}
-
-fn read(input: &mut impl BufRead, lines: &mut u64) -> Result<Batch, Failure> {
-    let mut batch = Batch::new();
-    while batch.len() < ASKED {
-        let mut line = Vec::new();
-        if input.read_until(b'\n', &mut line)? == 0 {
-            break;
-        }
-        *lines += 1;
-        // A byte order mark is no part of the first id.
-        let rest = line.strip_prefix("\u{feff}".as_bytes()).filter(|_| *lines == 1);
-        let id = rest.unwrap_or(&line).trim_ascii_end();
-        if !id.is_empty() {
-            batch.push((*lines, Id::new(id).ok()));
-        }
-    }
-    Ok(batch)
+    Ok(tally.refused + tally.unknown > 0)
 }
 
 impl Tally {

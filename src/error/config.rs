@@ -1,7 +1,6 @@
 //! What is wrong with the settings.
 
 use std::fmt;
-use std::ops::RangeInclusive;
 
 /// Settings that the builder cannot accept: all of them, in the order in which they were set.
 pub struct ConfigError {
@@ -88,19 +87,4 @@ pub enum SettingError {
         /// Which, in words.
         reason: &'static str,
     },
-}
-
-impl SettingError {
-    /// Says whether a value is within its bounds.
-    pub(crate) fn bounded<T: Copy + fmt::Debug + PartialOrd>(
-        setting: &'static str,
-        value: T,
-        bounds: &RangeInclusive<T>,
-    ) -> Result<(), Self> {
-        if bounds.contains(&value) {
-            return Ok(());
-        }
-        let [value, min, max] = [&value, bounds.start(), bounds.end()].map(|it| format!("{it:?}"));
-        Err(Self::OutOfBounds { setting, value, min, max })
-    }
 }

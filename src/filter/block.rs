@@ -2,15 +2,11 @@
 
 use crate::id::Digest;
 
-/// Bits of a hash that make a position in a block.
 const POSITION_BITS: u32 = 9;
-/// Positions taken from one 64-bit word.
 const POSITIONS_PER_WORD: u8 = 7;
 
-/// What decides where an id's bits are: the number of blocks, of bits an id, and a seed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Geometry {
-    /// How many blocks of 64 bytes there are.
     pub(crate) blocks: u32,
     pub(crate) hashes: u8,
     pub(crate) seed: u32,
@@ -21,12 +17,11 @@ impl Geometry {
         let (block, groups) = self.bits(digest);
         let mut mask = [0; 8];
         for bit in groups.flatten() {
-            mask[bit.word] |= bit.mask();
+            mask[word_of(bit)] |= 1 << (63 - bit % 64);
         }
         Position { block, mask }
     }
 
-    /// Returns the block of an id, and its bits in it.
     pub(super) const fn bits(&self, digest: &Digest) -> (u32, Bits) {
         let (h1, h2) = murmur3(digest, self.seed);
         // The quotient is below `blocks`: h1 is below 2^64.
@@ -61,31 +56,18 @@ pub(super) struct Group {
 }
 
 impl Iterator for Group {
-    type Item = Bit;
+    type Item = u32;
 
-    fn next(&mut self) -> Option<Bit> {
+    fn next(&mut self) -> Option<u32> {
         self.left = self.left.checked_sub(1)?;
-        let bit = self.hash % (1 << POSITION_BITS);
+        let bit = self.hash as u32 % (1 << POSITION_BITS);
         self.hash >>= POSITION_BITS;
-        Some(Bit { word: (bit >> 6) as usize, place: bit as u32 % 64 })
+        Some(bit)
     }
 }
 
-/// A bit of a block: which of the eight words, and its place in it, counted from the topmost bit.
-pub(super) struct Bit {
-    word: usize,
-    place: u32,
-}
-
-impl Bit {
-    const fn mask(&self) -> u64 {
-        1 << (63 - self.place)
-    }
-
-    /// Returns the word as it is read by this, shifted so that the bit is the topmost one.
-    pub(super) fn topmost(&self, words: impl Fn(usize) -> u64) -> u64 {
-        words(self.word) << self.place
-    }
+pub(super) const fn word_of(bit: u32) -> usize {
+    (bit / 64) as usize
 }
 
 /// The bits of one id: a block and a mask over it.
@@ -107,7 +89,7 @@ pub(crate) enum Membership {
     Never,
 }
 
-/// Returns (h1, h2) of `MurmurHash3` x64-128, which for 16 bytes is one round and the end.
+/// Returns both halves of `MurmurHash3` x64-128, which for 16 bytes is one round and the end.
 const fn murmur3(digest: &Digest, seed: u32) -> (u64, u64) {
     const C1: u64 = 0x87c3_7b91_1142_53d5;
     const C2: u64 = 0x4cf5_ad43_2745_937f;

@@ -11,8 +11,6 @@ impl Generation {
     /// there is always a greater one to come after.
     pub(crate) const MAX: Self = Self((1 << 53) - 2);
 
-    /// Returns the generation of this time, or `None` when it is not greater than zero or greater than
-    /// [`MAX`](Self::MAX).
     pub(crate) const fn new(micros: i64) -> Option<Self> {
         if micros > 0 && micros <= Self::MAX.0 { Some(Self(micros)) } else { None }
     }

@@ -6,16 +6,16 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use smallvec::SmallVec;
 
-use super::block::{Geometry, Group, Membership, Position};
+use super::block::{Geometry, Group, Membership, Position, word_of};
 #[cfg(feature = "redis")]
 use super::lengths::BLOCK_LEN;
 use super::rate::{false_positive_rate, load_of};
 use crate::id::Digest;
 
-/// Ids whose blocks are fetched at once, at most. Their positions fit the innermost cache.
+/// The number of ids whose blocks are fetched at once. Their positions fit the innermost cache.
 const FETCHED: usize = 64;
 
-/// How many blocks are counted, at least and at most, to tell how many ids a filter holds: within a hundredth.
+/// How many blocks are counted, at least and at most, to estimate the number of ids within a hundredth.
 const COUNTED: RangeInclusive<usize> = 64..=1_024;
 
 /// The bits of a filter in memory, to be filled and asked by any number of threads at once.
@@ -25,7 +25,6 @@ const COUNTED: RangeInclusive<usize> = 64..=1_024;
 /// the two. A look-up that races an insert may see half of it and say [`Membership::Never`]: that
 /// insert has not returned yet.
 pub(crate) struct Filter {
-    /// Where ids go in this filter.
     pub(crate) geometry: Geometry,
     pub(super) blocks: Box<[Block]>,
 }
@@ -45,8 +44,7 @@ impl Filter {
         }
     }
 
-    /// Puts many ids into a filter that no other thread has. A large filter is in no near cache: blocks are
-    /// fetched many at a time, also a shard's few of a batch, and bits need no lock.
+    /// Inserts many ids into a filter that no other thread has. Blocks are fetched many at a time, as a large filter is in no near cache.
     pub(crate) fn insert_all(&mut self, digests: &[Digest]) {
         for digests in digests.chunks(FETCHED) {
             let positions: SmallVec<[Position; FETCHED]> =
@@ -66,17 +64,16 @@ impl Filter {
     pub(crate) fn lookup(&self, digest: &Digest) -> Membership {
         let (block, mut groups) = self.geometry.bits(digest);
         let words = &self.blocks[block as usize].0;
-        let word = |word: usize| words[word].load(Ordering::Relaxed);
+        let shifted = |bit: u32| words[word_of(bit)].load(Ordering::Relaxed) << (bit % 64);
         // Decided once a group: an absent id's bit is as likely set as not, which no processor foresees.
         let all_set = |group: Group| {
-            let topmost = group.fold(u64::MAX, |all, bit| all & bit.topmost(word));
+            let topmost = group.fold(u64::MAX, |all, bit| all & shifted(bit));
             topmost >> 63 == 1
         };
         if groups.all(all_set) { Membership::Possible } else { Membership::Never }
     }
 
-    /// Returns the false-positive rate if the filter holds more ids than this, as the set bits of some blocks show; those of a small
-    /// filter do not show it well enough.
+    /// Returns the false-positive rate if the filter holds more ids than `capacity`, by the set bits of some blocks; a small filter has too few.
     pub(crate) fn rate_beyond(&self, capacity: u64) -> Option<f64> {
         let Geometry { blocks, hashes, .. } = self.geometry;
         let counted = &self.blocks[..self.blocks.len().min(*COUNTED.end())];

@@ -18,5 +18,6 @@ pub(crate) use block::{Geometry, Membership};
 pub use generation::Generation;
 pub(crate) use memory::Filter;
 pub use sizing::Sizing;
+pub(crate) use sizing::bounded;
 #[cfg(feature = "redis")]
 pub(crate) use stored::{Header, Position, State, format, newer};

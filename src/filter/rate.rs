@@ -1,6 +1,5 @@
 //! The false-positive rate of a blocked filter.
 
-/// Bits in a block, as the formulas want it.
 const BITS: f64 = 512.0;
 
 /// With this many bits set per block on average, repeats counted, every bit of every block is set as
@@ -22,7 +21,6 @@ pub(super) struct Curve {
 }
 
 impl Curve {
-    /// Tabulates the curve for loads up to `max_load` ids per block.
     pub(super) fn new(hashes: u8, max_load: f64) -> Self {
         // Beyond this the Poisson weights add up to less than 1e-20.
         let most_ids = (max_load + 10.0 * max_load.sqrt() + 40.0) as usize;
@@ -38,7 +36,6 @@ impl Curve {
         Self { hits }
     }
 
-    /// Returns the rate at a load (ids per block) of at most the curve's greatest.
     pub(super) fn rate(&self, load: f64) -> f64 {
         if load <= 0.0 {
             return 0.0;

@@ -8,12 +8,10 @@ use super::lengths::{MAX_BLOCKS, MAX_HASHES, MAX_STRING_LEN, string_len};
 use super::rate::{Curve, false_positive_rate, greatest_load};
 use crate::error::SettingError;
 
-/// The greatest number of ids a filter can be sized for, whatever room they take.
 const MAX_CAPACITY: u64 = u32::MAX as u64;
-/// The false-positive rates a filter can be sized for.
 const RATES: RangeInclusive<f64> = 1e-9..=0.5;
 
-/// How far a shard's share of the ids may be above the mean, in standard deviations: one in 30,000 exceeds it.
+/// How far a shard's share of the ids may be above the mean, in standard deviations: one shard in 30,000 exceeds it.
 const SPREAD: f64 = 4.0;
 
 /// The size of a filter: the fewest blocks that hold `capacity` ids at such a false-positive rate.
@@ -28,11 +26,10 @@ const SPREAD: f64 = 4.0;
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Sizing {
-    /// The ids that the filter is meant for.
     pub(crate) capacity: u64,
     pub(crate) rate: f64,
     pub(crate) shards: u32,
-    /// The ids that one shard is meant for, and its blocks.
+    /// The ids that one shard is meant for.
     pub(crate) share: u32,
     blocks: u32,
     hashes: u8,
@@ -75,7 +72,10 @@ impl Sizing {
             error
         })?;
         bounded("false-positive rate", rate, &RATES)?;
-        let share = share(capacity, shards);
+        let mean = capacity as f64 / f64::from(shards);
+        let spread = if shards > 1 { SPREAD * mean.sqrt() } else { 0.0 };
+        // No more than fit: the greatest capacity is as many as there are numbers for.
+        let share = (mean + spread).ceil() as u32;
         let (blocks, hashes) = smallest(f64::from(share), rate);
         match u32::try_from(blocks) {
             Ok(blocks) if blocks <= MAX_BLOCKS => {
@@ -88,7 +88,6 @@ impl Sizing {
         }
     }
 
-    /// Returns the size of one shard.
     pub(crate) fn one(&self) -> Self {
         Self { capacity: self.share.into(), shards: 1, ..*self }
     }
@@ -117,13 +116,11 @@ impl Sizing {
         false_positive_rate(self.blocks, self.hashes, items.div_ceil(self.shards.into()))
     }
 
-    /// Returns where ids go in a shard of this size with this seed.
     pub(crate) const fn geometry(&self, seed: u32) -> Geometry {
         Geometry { blocks: self.blocks, hashes: self.hashes, seed }
     }
 }
 
-/// What it takes in Redis.
 impl fmt::Display for Sizing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { capacity, rate, shards, hashes, .. } = self;
@@ -137,52 +134,7 @@ impl fmt::Display for Sizing {
     }
 }
 
-/// Returns for how many ids one of so many shards is sized.
-fn share(capacity: u64, shards: u32) -> u32 {
-    let mean = capacity as f64 / f64::from(shards);
-    let spread = if shards > 1 { SPREAD * mean.sqrt() } else { 0.0 };
-    // No more than fit: the greatest capacity is as many as there are numbers for.
-    (mean + spread).ceil() as u32
-}
-
-/// Returns the fewest blocks that do, and their number of hashes; among equals the fewest hashes.
-fn smallest(ids: f64, rate: f64) -> (u64, u8) {
-    let mut best = (u64::MAX, 0);
-    for hashes in 1..=MAX_HASHES {
-        let greatest = greatest_load(hashes, rate);
-        let lower = ((ids / greatest).ceil() as u64).max(1);
-        if lower >= best.0 {
-            continue;
-        }
-        let curve = Curve::new(hashes, greatest);
-        let enough = |blocks: u64| curve.rate(ids / blocks as f64) <= rate;
-        if enough(best.0 - 1) {
-            best = (first(lower, enough), hashes);
-        }
-    }
-    best
-}
-
-/// Returns the first number from `lower` on that is enough, all after it being enough, too.
-fn first(lower: u64, enough: impl Fn(u64) -> bool) -> u64 {
-    let (mut low, mut step) = (lower, 1);
-    while !enough(low + step) {
-        low += step;
-        step *= 2;
-    }
-    let mut high = low + step;
-    while low < high {
-        let middle = low + (high - low) / 2;
-        if enough(middle) {
-            high = middle;
-        } else {
-            low = middle + 1;
-        }
-    }
-    low
-}
-
-fn bounded<T: Copy + fmt::Debug + PartialOrd>(
+pub(crate) fn bounded<T: Copy + fmt::Debug + PartialOrd>(
     setting: &'static str,
     value: T,
     bounds: &RangeInclusive<T>,
@@ -192,6 +144,35 @@ fn bounded<T: Copy + fmt::Debug + PartialOrd>(
     }
     let [value, min, max] = [&value, bounds.start(), bounds.end()].map(|it| format!("{it:?}"));
     Err(SettingError::OutOfBounds { setting, value, min, max })
+}
+
+/// Returns the fewest blocks that hold the ids at this rate, and their number of hashes; among equals the fewest hashes.
+fn smallest(ids: f64, rate: f64) -> (u64, u8) {
+    let mut best = (u64::MAX, 0);
+    for hashes in 1..=MAX_HASHES {
+        let greatest = greatest_load(hashes, rate);
+        let mut lower = ((ids / greatest).ceil() as u64).max(1);
+        if lower >= best.0 {
+            continue;
+        }
+        let curve = Curve::new(hashes, greatest);
+        let enough = |blocks: u64| curve.rate(ids / blocks as f64) <= rate;
+        let mut enough_at = best.0 - 1;
+        if !enough(enough_at) {
+            continue;
+        }
+        // More blocks never have a higher rate.
+        while lower < enough_at {
+            let middle = lower.midpoint(enough_at);
+            if enough(middle) {
+                enough_at = middle;
+            } else {
+                lower = middle + 1;
+            }
+        }
+        best = (enough_at, hashes);
+    }
+    best
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::future::{Future, poll_fn};
+use std::panic::resume_unwind;
 use std::pin::Pin;
 use std::sync::Arc;
 
@@ -9,14 +10,12 @@ use futures_core::Stream;
 use tokio::sync::mpsc;
 
 use super::sink::IdSink;
-use super::source::{RebuildSource, panic_text};
+use super::source::RebuildSource;
 use crate::error::BoxError;
 use crate::extract::AsId;
 use crate::id::Id;
 
-/// Ids handed over at once by a blocking source.
 const CHUNK: usize = 1024;
-/// Chunks waiting at most.
 const CHUNKS: usize = 4;
 
 /// Returns a source that runs an asynchronous closure, for everything that is read by `await`: a pool of
@@ -26,35 +25,25 @@ const CHUNKS: usize = 4;
 /// `Ok(())` says that every id was pushed. A scan that ends early must be an `Err`, which `?` does.
 ///
 /// ```
-/// use bloom_guard::from_fn;
-/// # use std::sync::Arc;
-/// # #[derive(Clone)]
-/// # struct Pool(Arc<[i64]>);
-/// # struct Connection<'a>(&'a Pool);
-/// # impl Pool {
-/// #     async fn get(&self) -> std::io::Result<Connection<'_>> { Ok(Connection(self)) }
-/// # }
-/// # impl Connection<'_> {
-/// #     async fn page(&self, after: i64) -> std::io::Result<Vec<i64>> {
-/// #         Ok(self.0.0.iter().copied().filter(|id| *id > after).take(2).collect())
-/// #     }
-/// # }
+/// use bloom_guard::{BloomGuard, PathPattern, Schedule, from_fn};
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), bloom_guard::BoxError> {
-/// # let pool = Pool([3, 5, 8].into());
+/// # async fn page(table: &[i64], after: i64) -> std::io::Result<Vec<i64>> {
+/// #     Ok(table.iter().copied().filter(|id| *id > after).take(2).collect())
+/// # }
+/// let table = [3, 5, 8]; // or a pool of connections
 /// let source = from_fn(async move |ids| {
-///     let connection = pool.get().await?; // borrows the pool until the scan ends
-///     let mut page = connection.page(0).await?;
-///     while let Some(&last) = page.last() {
+///     let mut last = 0;
+///     loop {
+///         let page = page(&table, last).await?;
 ///         for id in &page {
 ///             ids.push(id).await?;
 ///         }
-///         page = connection.page(last).await?;
+///         let Some(id) = page.last() else { return Ok(()) };
+///         last = *id;
 ///     }
-///     Ok(())
 /// });
-/// # use bloom_guard::{BloomGuard, PathPattern, Schedule};
 /// let guard = BloomGuard::builder("users", PathPattern::<i64>::new("/users/{id}")?)
 ///     .in_process()
 ///     .rebuild(Schedule::manual(), source)
@@ -64,17 +53,8 @@ const CHUNKS: usize = 4;
 /// # }
 /// ```
 ///
-/// An `async fn` that takes the ids is such a closure, too. The future has to be [`Send`]: one that holds an
-/// `Rc`, or a lock's guard of the standard library, across an `await` does not compile:
-///
-/// ```compile_fail
-/// let source = bloom_guard::from_fn(async move |ids| {
-///     let unsendable = std::rc::Rc::new(7_u64);
-///     ids.push(&*unsendable).await?;
-///     drop(unsendable);
-///     Ok(())
-/// });
-/// ```
+/// An `async fn` that takes the ids is such a closure, too. The future has to be [`Send`]: it holds no `Rc`, and no lock's guard
+/// of the standard library, across an `await`.
 pub fn from_fn<F>(scan: F) -> impl RebuildSource
 where
     // The first bound tells the compiler the closure's types; only the second can ask for `Send`.
@@ -121,8 +101,7 @@ where
 {
     let ids = Arc::new(ids);
     from_fn(async move |sink: &mut IdSink<'_>| {
-        let iter = ids().into_iter();
-        for id in iter {
+        for id in ids() {
             sink.push(&id).await?;
         }
         Ok(())
@@ -138,25 +117,16 @@ where
 ///
 /// The first error ends the scan, which has failed then. The end of the stream is the end of the scan: a stream that ends early
 /// without an error looks like a table that has shrunk, and is [not believed](crate::guide::rebuilds#sources-that-shrink) if much is
-/// missing. With tokio-postgres, whose stream is awaited:
+/// missing. A stream that is awaited first, as tokio-postgres's `query_raw` is, becomes one by `try_flatten_stream`.
 ///
 /// ```
 /// use bloom_guard::{BloomGuard, BoxError, PathPattern, Schedule, from_stream};
-/// use futures_util::{TryFutureExt, stream};
+/// use futures_util::{StreamExt, stream};
 ///
-/// # struct Client;
-/// # impl Client {
-/// #     async fn query_raw(&self, _query: &str, _parameters: [i64; 0]) -> std::io::Result<impl futures_util::Stream<Item = std::io::Result<i64>>> {
-/// #         Ok(stream::iter([Ok(3), Ok(5), Ok(8)]))
-/// #     }
-/// # }
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), BoxError> {
-/// # let client = Client;
-/// let source = from_stream(client, |client| {
-///     let rows = client.query_raw("SELECT id FROM users", [0_i64; 0]);
-///     Box::pin(rows.try_flatten_stream()) // and `.and_then(async |row| row.try_get::<_, i64>(0))`
-/// });
+/// let table = [3_i64, 5, 8];
+/// let source = from_stream(table, |table| stream::iter(table).map(Ok::<_, BoxError>).boxed());
 /// let guard = BloomGuard::builder("users", PathPattern::<i64>::new("/users/{id}")?)
 ///     .in_process()
 ///     .rebuild(Schedule::manual(), source)
@@ -204,21 +174,14 @@ where
 ///
 /// ```
 /// use bloom_guard::{BloomGuard, BoxError, PathPattern, Schedule, from_blocking};
-/// use rusqlite::Connection;
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), BoxError> {
-/// const DATABASE: &str = "file:orders?mode=memory&cache=shared";
-/// let db = Connection::open(DATABASE)?;
-/// db.execute_batch("CREATE TABLE orders (number TEXT PRIMARY KEY); INSERT INTO orders VALUES ('A-1'), ('A-2'), ('A-3')")?;
-///
+/// # fn select_all() -> std::io::Result<[&'static str; 3]> { Ok(["A-1", "A-2", "A-3"]) }
 /// // One statement is one snapshot. Any error, also halfway, leaves the live filter as it is.
-/// let source = from_blocking(move |ids| {
-///     let db = Connection::open(DATABASE)?;
-///     let mut orders = db.prepare("SELECT number FROM orders")?;
-///     let mut rows = orders.query([])?;
-///     while let Some(row) = rows.next()? {
-///         ids.push(row.get::<_, String>(0)?)?;
+/// let source = from_blocking(|ids| {
+///     for number in select_all()? {
+///         ids.push(number)?;
 ///     }
 ///     Ok(())
 /// });
@@ -250,14 +213,11 @@ where
             }
         }
         // The channel closes however the scan ends. Only its result tells whether it was whole.
-        match scanning.await {
-            Ok(ended) => ended,
-            // The same text each time, which is logged once.
-            Err(error) => Err(match error.try_into_panic() {
-                Ok(panic) => panic_text(&*panic).into(),
-                Err(cancelled) => cancelled.into(),
-            }),
-        }
+        scanning.await.unwrap_or_else(|error| match error.try_into_panic() {
+            // The rebuild makes an error of it.
+            Ok(panic) => resume_unwind(panic),
+            Err(cancelled) => Err(cancelled.into()),
+        })
     })
 }
 

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::error::SettingError;
-use crate::filter::Generation;
+use crate::filter::{Generation, bounded};
 
 /// When the filter is rebuilt.
 ///
@@ -42,12 +42,11 @@ impl Schedule {
         Self(Kind::Every(period))
     }
 
-    /// Says what [`build`](crate::Builder::build) reports of it.
     pub(crate) fn judge(&self) -> Result<(), SettingError> {
         const PERIOD: RangeInclusive<Duration> = Schedule::MIN_PERIOD..=Schedule::MAX_PERIOD;
         match &self.0 {
             Kind::Manual => Ok(()),
-            Kind::Every(period) => SettingError::bounded("rebuild period", *period, &PERIOD),
+            Kind::Every(period) => bounded("rebuild period", *period, &PERIOD),
             #[cfg(feature = "cron")]
             Kind::Cron(cron) => cron.judge(),
         }
@@ -70,8 +69,7 @@ impl Schedule {
         Some((gap + gap / 4).clamp(Self::MIN_PERIOD, Self::MAX_PERIOD))
     }
 
-    /// Whether a generation, known here for that time, is due for replacement at a time in µs
-    /// since the Unix epoch.
+    /// Whether a generation, known to this process for `known`, is due for replacement at a time in µs since the Unix epoch.
     pub(super) fn is_due(&self, live: Generation, known: Duration, now_us: i64) -> bool {
         let built_us = built(live, known, now_us);
         match &self.0 {
@@ -87,7 +85,7 @@ impl Schedule {
         }
     }
 
-    /// Whether it may be replaced before it is due, as it holds more ids than it is sized for: after a tenth of the time between
+    /// Whether a filter that holds more ids than it is sized for may be replaced before it is due: after a tenth of the time between
     /// two rebuilds, and never where the application rebuilds by hand.
     pub(super) fn may_hasten(&self, live: Generation, known: Duration, now_us: i64) -> bool {
         let age = now_us.saturating_sub(built(live, known, now_us));
@@ -95,7 +93,7 @@ impl Schedule {
     }
 }
 
-/// Returns when a generation was built, µs; where the clock was set back since, when it was met.
+/// Returns when a generation was built, µs; if the clock was set back since, when this process met it.
 fn built(live: Generation, known: Duration, now_us: i64) -> i64 {
     if live.get() > now_us.saturating_add(SKEW_US) {
         return now_us.saturating_sub(micros(known));

@@ -19,68 +19,52 @@ use crate::filter::Generation;
 
 /// An hour less than a day, so that the next night's scan is not a moment too early.
 const DAY: Duration = Duration::from_secs(23 * 60 * 60);
-const OVER_A_DAY: f64 = 0.1;
 const MINUTE: Duration = Duration::from_secs(60);
-const OVER_A_MINUTE: f64 = 0.01;
 /// Counts this close are the same in any case.
 const FEW: u64 = 10;
 
-/// The shortfall that scans have met so far, if there is one.
 #[derive(Default)]
 pub(super) struct Shortfall(Mutex<Option<First>>);
 
 struct First {
     at: Instant,
     found: u64,
-    /// What the scan before this one found.
+    /// What the last scan found.
     last: u64,
     /// The filter that it would have replaced, if one answered.
     replaces: Option<Generation>,
 }
 
 impl Shortfall {
-    /// Notes a scan that found far fewer ids; returns whether that has lasted for long enough. A filter
-    /// that another process has put live meanwhile begins the time anew, because its scan found more.
+    /// Notes a scan that found far fewer ids; returns whether that has lasted for long enough. A filter that
+    /// another process has put live since begins the time anew, because its scan found more.
     pub(super) fn lasts(&self, found: u64, replaces: Option<Generation>, now: Instant) -> bool {
+        let (time, share) = if replaces.is_some() { (DAY, 0.1) } else { (MINUTE, 0.01) };
+        let are_same =
+            |one: u64, other: u64| one.abs_diff(other) <= ((one as f64 * share) as u64).max(FEW);
         let mut first = self.0.lock();
         if let Some(first) = &mut *first
             && first.replaces == replaces
-            && first.agrees_with(found)
+            // A table that is being restored grows, and is waited for. Within a day, growth must not put the end off: whether the
+            // restoring is over shows in the last scan.
+            && (are_same(first.found, found) || replaces.is_some() && found > first.found)
         {
-            let time = if replaces.is_none() { MINUTE } else { DAY };
             let last = std::mem::replace(&mut first.last, found);
-            return now.duration_since(first.at) >= time
-                && found <= last + within(last, OVER_A_DAY);
+            return now.duration_since(first.at) >= time && (found < last || are_same(last, found));
         }
         *first = Some(First { at: now, found, last: found, replaces });
         false
     }
 
-    /// Ends the shortfall: a scan found enough, or nothing at all, or was believed.
+    /// Ends the shortfall: a scan found enough ids, or none, or was believed.
     pub(super) fn end(&self) {
         *self.0.lock() = None;
     }
 
-    /// Notes that a filter answers: what was found while none did counts no more.
+    /// Notes that a filter answers: a count that was found while none did is forgotten.
     pub(super) fn note_trust(&self) {
         let mut first = self.0.lock();
         *first = first.take().filter(|first| first.replaces.is_some());
-    }
-}
-
-/// Returns how far a count may be from another one and count as the same.
-fn within(count: u64, share: f64) -> u64 {
-    ((count as f64 * share) as u64).max(FEW)
-}
-
-impl First {
-    fn agrees_with(&self, found: u64) -> bool {
-        match self.replaces {
-            // Growth must not put the end off. That it has ended is seen from the scan before.
-            Some(_) => found + within(self.found, OVER_A_DAY) >= self.found,
-            // A table that is being restored grows, and is waited for.
-            None => found.abs_diff(self.found) <= within(self.found, OVER_A_MINUTE),
-        }
     }
 }
 

@@ -3,8 +3,6 @@
 use std::fmt;
 use std::future::pending;
 
-use tokio::sync::Notify;
-
 use crate::error::RebuildError;
 use crate::extract::{AsId, IdExtractor};
 use crate::id::{Id, InvalidId};
@@ -16,25 +14,23 @@ const YIELD: u64 = 256;
 /// Takes the ids of a scan in, one by one.
 pub struct IdSink<'a> {
     extractor: &'a dyn IdExtractor,
-    to: To<'a>,
+    /// None in a probe, which takes no id.
+    build: Option<&'a mut Build>,
     progress: &'a Progress,
-    /// Ids on their way to the store.
     batch: Vec<Id>,
     count: u64,
-    /// What went wrong first.
+    /// The first failure.
     failure: Option<RebuildError>,
 }
 
-pub(super) enum To<'a> {
-    Build(&'a mut Build),
-    /// It is only looked whether there are any: this is told of the first, and nothing more is taken.
-    Nobody(&'a Notify),
-}
-
 impl<'a> IdSink<'a> {
-    pub(super) fn new(extractor: &'a dyn IdExtractor, progress: &'a Progress, to: To<'a>) -> Self {
+    pub(super) fn new(
+        extractor: &'a dyn IdExtractor,
+        progress: &'a Progress,
+        build: Option<&'a mut Build>,
+    ) -> Self {
         progress.scanned(0);
-        Self { extractor, to, progress, batch: Vec::new(), count: 0, failure: None }
+        Self { extractor, build, progress, batch: Vec::new(), count: 0, failure: None }
     }
 
     /// Takes one id in, in the form that a request for it would have. Lets other tasks run from time
@@ -49,7 +45,7 @@ impl<'a> IdSink<'a> {
         self.take(id).await
     }
 
-    /// Takes in an id that an adapter wrote down without knowing the extractor.
+    /// Takes an id in that an adapter wrote down without the extractor.
     pub(super) async fn push_text(&mut self, text: &Id) -> Result<(), InvalidId> {
         let id = std::str::from_utf8(text.as_bytes())
             .map_err(|_| InvalidId::NotText)
@@ -67,13 +63,13 @@ impl<'a> IdSink<'a> {
         match id {
             Ok(id) => self.batch.push(id),
             Err(source) => {
-                self.fail(RebuildError::InvalidId { after: self.count, source });
+                self.failure.get_or_insert(RebuildError::InvalidId { after: self.count, source });
                 return Err(source);
             }
         }
         self.count += 1;
-        if let To::Nobody(first) = self.to {
-            first.notify_one();
+        if self.build.is_none() {
+            self.progress.scanned(self.count);
             pending::<()>().await;
         }
         if self.count.is_multiple_of(YIELD) {
@@ -84,18 +80,14 @@ impl<'a> IdSink<'a> {
     }
 
     async fn write(&mut self) {
-        if let To::Build(build) = &mut self.to
+        if let Some(build) = &mut self.build
             && let Err(error) = build.write(&mut self.batch).await
         {
-            self.fail(error.into());
+            self.failure.get_or_insert(error.into());
         }
     }
 
-    fn fail(&mut self, error: RebuildError) {
-        self.failure.get_or_insert(error);
-    }
-
-    /// Hands the rest over; returns how many ids there were, or what went wrong with any.
+    /// Hands the rest over; returns the number of ids, or the first failure.
     pub(super) async fn end(mut self) -> Result<u64, RebuildError> {
         self.write().await;
         self.failure.take().map_or(Ok(self.count), Err)

@@ -87,7 +87,6 @@ impl<S: RebuildSource> RebuildSource for Identified<S> {
     }
 }
 
-/// A source whose type is forgotten.
 pub(crate) trait ErasedSource: Send + Sync + 'static {
     fn scan<'a>(&'a self, ids: &'a mut IdSink<'_>) -> BoxFuture<'a, Result<(), BoxError>>;
 
@@ -121,7 +120,7 @@ async fn caught<T>(reading: impl Future<Output = Result<T, BoxError>>) -> Result
     .await
 }
 
-pub(super) fn panic_text(panic: &(dyn Any + Send)) -> String {
+fn panic_text(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().copied();
     let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
     text.map_or_else(|| "it panicked".to_owned(), |text| format!("it panicked: {text}"))

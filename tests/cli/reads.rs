@@ -61,8 +61,6 @@ async fn it_says_how_the_filter_stands() {
     let (redis, guard) = filled().await;
     let status = Ran::with(&["status", &redis.url(), "users"]);
     status.is_as_kept("status");
-    let lines = Ran::with(&["status", &redis.url(), "users", "--watch", "2"]);
-    lines.is_as_kept("watch");
     guard.set_fleet_mode(Mode::Off).await.unwrap();
     Ran::with(&["status", &redis.url(), "users"]).is_as_kept("status_off");
     // Whatever stands in a key, it is no line of the command's.
@@ -90,7 +88,6 @@ async fn what_only_reads_writes_nothing() {
     for words in [
         &["check", &url, "users", "7", "777777"][..],
         &["status", &url, "users"],
-        &["status", &url, "users", "--watch", "2"],
         &["verify", &url, "users"],
         &["doctor", &url, "users"],
         &["check", &url, "user", "7"],

@@ -287,7 +287,7 @@ fn all_that_is_wrong_is_told_at_once_and_what_was_put_right_is_not() {
         .check_deadline(Duration::ZERO)
         .check_deadline(SECOND);
     let error = wrong.build().unwrap_err();
-    let [name, sizing, ttl, url, concurrency, rate] = error.problems() else { panic!("{error:?}") };
+    let [name, ttl, url, concurrency, rate, sizing] = error.problems() else { panic!("{error:?}") };
     assert!(matches!(name, SettingError::Invalid { setting: "builder", .. }), "{name:?}");
     assert!(matches!(sizing, SettingError::OutOfBounds { setting: "capacity", .. }), "{sizing:?}");
     assert!(

@@ -8,7 +8,6 @@ use support::model::{Table, brief, get, guard, guard_over, live};
 use support::redis_server::RedisServer;
 use support::{eventually, throughout};
 
-const SECOND: &str = "another guard of this name";
 const SIZING: &str = "sized by other settings";
 const TIMES: &str = "longest_transaction and handler_time together differ";
 
@@ -23,25 +22,6 @@ async fn told(log: &Log, text: &str) {
         if log.with(text).is_empty() { Err(format!("{:?}", log.with(""))) } else { Ok(()) }
     })
     .await;
-}
-
-#[tokio::test]
-async fn a_second_guard_of_one_name_in_a_process_is_told_of() {
-    let (log, _kept) = Log::begin();
-    let redis = RedisServer::start();
-    let users = |url: &str| guard(url).build().unwrap();
-    let first = users(&redis.url());
-    let _clone = first.clone();
-    let _other_database = users(&format!("{}1", redis.url()));
-    drop((first, _clone));
-    let _alone = users(&redis.url());
-    assert_eq!(log.with(SECOND), [""; 0]);
-    let _second = users(&redis.url());
-    let told = log.with(SECOND);
-    assert!(told.len() == 1 && told[0].starts_with("WARN"), "{told:?}");
-    for part in ["filter=\"users\"", &format!("127.0.0.1:{}", redis.port())] {
-        assert!(told[0].contains(part), "{part}: {told:?}");
-    }
 }
 
 #[tokio::test]

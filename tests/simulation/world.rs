@@ -148,10 +148,10 @@ pub(crate) fn builder(config: &Config, number: usize, name: &str) -> Builder {
         ..builder.settings
     };
     builder = builder.redis("redis://model");
-    builder.place.redis = Some(match config.cluster {
+    builder.place.servers = vec![match config.cluster {
         true => cluster::endpoint(number),
         false => Endpoint::Primary(Arc::new(net::Address { instance: number, site: 0 }), None),
-    });
+    }];
     let schedule = config.period.map_or(Schedule::manual(), |period| Schedule::every(ms(period)));
     builder.rebuild(schedule, database::Scan)
 }

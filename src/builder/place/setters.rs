@@ -32,8 +32,7 @@ impl Builder {
     /// There is no default: a guard says this or [`in_process`](Self::in_process).
     pub fn redis(mut self, url: &str) -> Self {
         let endpoint = Endpoint::parse(url);
-        self.place.redis = endpoint.as_ref().ok().cloned();
-        self.place.others.clear();
+        self.place.servers = endpoint.iter().cloned().collect();
         self.judge("redis", endpoint.map(drop))
     }
 
@@ -57,16 +56,15 @@ impl Builder {
                 words.sort();
                 words
             });
-            let mut servers = servers.into_iter();
-            self.place.redis = servers.next();
-            self.place.others = servers.collect();
-            let mut all = self.place.redis.iter().chain(&self.place.others);
-            let reason = match &self.place.redis {
-                None => "redis_each names no server",
-                Some(_) if all.any(|one| matches!(one, Endpoint::Cluster(_))) => {
+            let reason = match &servers[..] {
+                [] => "redis_each names no server",
+                all if all.iter().any(|one| matches!(one, Endpoint::Cluster(_))) => {
                     "redis_each spreads shards over servers, and a cluster does so by itself: redis"
                 }
-                Some(_) => return Ok(()),
+                _ => {
+                    self.place.servers = servers;
+                    return Ok(());
+                }
             };
             Err(SettingError::Combination { reason })
         });
@@ -83,7 +81,7 @@ impl Builder {
     ///
     /// Defaults to a filter of the guard's own.
     pub fn foreign(mut self, mut filter: ForeignFilter) -> Self {
-        let judged = filter.judge();
+        let judged = filter.problem.take().map_or(Ok(()), Err);
         self.place.foreign = Some(filter);
         self.judge("foreign", judged)
     }
@@ -133,7 +131,7 @@ impl Builder {
             return self.judge("shards", Err(SettingError::Invalid { setting: "shards", reason }));
         }
         self.shards = shards;
-        self.judge("shards", Ok(())).size()
+        self.judge("shards", Ok(()))
     }
 
     /// The longest that a check waits for Redis. Then the answer is [unknown](Self::on_unknown).

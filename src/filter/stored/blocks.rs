@@ -1,63 +1,38 @@
 //! The stored bytes of a filter's blocks.
 
 use std::ops::Range;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::filter::lengths::BLOCK_LEN;
-use crate::filter::memory::{Block, Filter};
+use crate::filter::memory::Filter;
 
+// Each of these panics if the range is not within the filter's blocks.
 impl Filter {
-    /// Returns how many bits are set in these blocks.
-    ///
-    /// # Panics
-    ///
-    /// When the range is not within the filter's blocks.
     pub(crate) fn ones_in(&self, blocks: Range<u32>) -> u64 {
-        self.range(blocks).iter().map(Block::ones).sum()
+        self.words(blocks).map(|word| u64::from(word.load(Ordering::Relaxed).count_ones())).sum()
     }
 
-    /// Appends the stored bytes of these blocks: what belongs at
-    /// `FRONT_LEN + blocks.start · BLOCK_LEN` in the string.
-    ///
-    /// # Panics
-    ///
-    /// When the range is not within the filter's blocks.
+    /// Appends the stored bytes of these blocks. They are at `FRONT_LEN + blocks.start · BLOCK_LEN` in the string.
     pub(crate) fn write_blocks(&self, blocks: Range<u32>, out: &mut Vec<u8>) {
-        let blocks = self.range(blocks);
         out.reserve(blocks.len() * BLOCK_LEN);
-        let words = blocks.iter().flat_map(Block::words);
-        words.for_each(|word| out.extend_from_slice(&word.to_be_bytes()));
+        for word in self.words(blocks) {
+            out.extend_from_slice(&word.load(Ordering::Relaxed).to_be_bytes());
+        }
     }
 
-    /// Puts in the stored bytes of these blocks; nothing where there are fewer or more of them.
-    ///
-    /// # Panics
-    ///
-    /// When the range is not within the filter's blocks.
+    /// Overwrites these blocks with their stored bytes; does nothing if the length is another.
     pub(crate) fn read_blocks(&self, blocks: Range<u32>, bytes: &[u8]) -> Option<()> {
-        let blocks = self.range(blocks);
         if bytes.len() != blocks.len() * BLOCK_LEN {
             return None;
         }
-        let words = blocks.iter().flat_map(|block| &block.0);
-        for (word, bytes) in words.zip(bytes.as_chunks::<8>().0) {
+        for (word, bytes) in self.words(blocks).zip(bytes.as_chunks::<8>().0) {
             word.store(u64::from_be_bytes(*bytes), Ordering::Relaxed);
         }
         Some(())
     }
 
-    fn range(&self, blocks: Range<u32>) -> &[Block] {
-        &self.blocks[blocks.start as usize..blocks.end as usize]
-    }
-}
-
-impl Block {
-    fn words(&self) -> [u64; 8] {
-        std::array::from_fn(|w| self.0[w].load(Ordering::Relaxed))
-    }
-
-    fn ones(&self) -> u64 {
-        self.words().iter().map(|word| u64::from(word.count_ones())).sum()
+    fn words(&self, blocks: Range<u32>) -> impl Iterator<Item = &AtomicU64> {
+        self.blocks[blocks.start as usize..blocks.end as usize].iter().flat_map(|block| &block.0)
     }
 }
 

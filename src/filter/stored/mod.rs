@@ -2,10 +2,7 @@
 
 mod blocks;
 pub(crate) mod format;
-mod header;
 mod position;
-mod state;
 
 pub(crate) use super::block::Position;
-pub(crate) use header::{Header, newer};
-pub(crate) use state::State;
+pub(crate) use format::{Header, State, newer};

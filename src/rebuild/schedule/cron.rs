@@ -23,46 +23,37 @@ impl Schedule {
     /// Needs the crate feature `cron`.
     #[must_use]
     pub fn cron(expression: &str) -> Self {
-        let times = read(expression);
-        Self(Kind::Cron(Arc::new(Expression { text: expression.into(), times })))
+        let times = read(expression).map_err(|reason| SettingError::Invalid {
+            setting: "rebuild",
+            reason: format!("cron expression {expression:?} makes no schedule: {reason}"),
+        });
+        Self(Kind::Cron(Arc::new(Expression(times))))
     }
 }
 
-/// A cron expression, and what it names or why it names no time.
 #[derive(Debug)]
-pub(super) struct Expression {
-    text: String,
-    times: Result<Cron, String>,
-}
+pub(super) struct Expression(Result<Cron, SettingError>);
 
 impl Expression {
     pub(super) fn judge(&self) -> Result<(), SettingError> {
-        match &self.times {
-            Ok(_) => Ok(()),
-            Err(reason) => {
-                let reason = format!("cron expression {:?} makes no schedule: {reason}", self.text);
-                Err(SettingError::Invalid { setting: "rebuild", reason })
-            }
-        }
+        self.0.as_ref().map(drop).map_err(Clone::clone)
     }
 
-    /// Returns the longest time between two of its times that come.
     pub(super) fn longest_gap(&self) -> Option<Duration> {
-        let cron = self.times.as_ref().ok()?;
+        let cron = self.0.as_ref().ok()?;
         let times: Vec<_> = cron.iter_after(Utc::now()).take(CRON_TIMES).collect();
         times.windows(2).filter_map(|two| (two[1] - two[0]).to_std().ok()).max()
     }
 
-    /// Whether it names one after the first of these moments, up to the second, both in µs since the Unix epoch.
+    /// Whether it names a time after the first of these moments, up to the second, both in µs since the Unix epoch.
     pub(super) fn is_one_between(&self, after_us: i64, until_us: i64) -> bool {
-        let Ok(cron) = &self.times else { return false };
+        let Ok(cron) = &self.0 else { return false };
         let after = DateTime::<Utc>::from_timestamp_micros(after_us);
         let next = after.and_then(|after| cron.find_next_occurrence(&after, false).ok());
         next.is_some_and(|next| next.timestamp_micros() <= until_us)
     }
 }
 
-/// Reads a cron expression that names a time to come.
 fn read(expression: &str) -> Result<Cron, String> {
     let cron: Cron = expression.parse().map_err(|error: CronError| error.to_string())?;
     let now = Utc::now();

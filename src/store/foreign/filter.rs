@@ -6,7 +6,7 @@ use ::redis::{Cmd, cmd};
 
 use super::layout::{BloomSize, Layout};
 use crate::error::{SettingError, StoreError};
-use crate::store::link::access::Access;
+use crate::filter::bounded;
 use crate::store::link::reply::Reply;
 use crate::store::map::endpoint::Endpoint;
 
@@ -17,30 +17,28 @@ use crate::store::map::endpoint::Endpoint;
 #[derive(Debug)]
 pub struct ForeignFilter {
     pub(super) system: &'static str,
-    /// Its keys, each with the place of its Redis among [`endpoints`](Self::endpoints).
+    /// Its keys, each with the index of its Redis: 0 is the guard's.
     pub(super) keys: Vec<(usize, String)>,
     pub(super) numbers: Numbers,
     pub(super) layout: Arc<dyn Layout>,
-    /// The instances that it is spread over, beside the guard's Redis.
-    others: Vec<Endpoint>,
-    problem: Option<SettingError>,
+    /// Further instances beside the guard's Redis.
+    pub(crate) others: Vec<Endpoint>,
+    pub(crate) problem: Option<SettingError>,
 }
 
 /// The numbers that decide where the bits of an id are.
 #[derive(Debug, Clone)]
 pub(super) enum Numbers {
-    /// They are nowhere in Redis.
+    /// Only the application knows them.
     Given(BloomSize),
     InHash(Config),
-    /// A module of Redis hashes ids itself.
-    InModule,
 }
 
-/// The hash in Redis that has them.
+/// The hash in Redis that has the numbers.
 #[derive(Debug, Clone)]
 pub(super) struct Config {
     pub(super) key: String,
-    /// The fields of the bits and of the bits of an id, each with its greatest value.
+    /// The fields of the number of bits, and of bits an id, each with its greatest value.
     pub(super) sizes: [(&'static str, u64); 2],
     /// A field that has to hold this.
     pub(super) method: Option<(&'static str, &'static str)>,
@@ -58,19 +56,16 @@ impl ForeignFilter {
         Self { system, keys, numbers, layout: Arc::new(layout), others: Vec::new(), problem: None }
     }
 
-    /// Notes that a number has to be within bounds.
     pub(super) fn bounded(self, setting: &'static str, value: u64, min: u64, max: u64) -> Self {
-        self.judged(SettingError::bounded(setting, value, &(min..=max)))
+        self.judged(bounded(setting, value, &(min..=max)))
     }
 
-    /// Notes that a filter for `ids` ids at `rate` has to be possible.
     pub(super) fn rated(self, setting: &'static str, ids: u64, rate: f64) -> Self {
         let bounds = f64::MIN_POSITIVE..=1.0;
-        let possible = SettingError::bounded("false-positive rate", rate, &bounds);
+        let possible = bounded("false-positive rate", rate, &bounds);
         self.bounded(setting, ids, 1, u64::MAX).judged(possible)
     }
 
-    /// Has the filter spread over further instances.
     pub(super) fn on_instances(mut self, urls: &[&str]) -> Self {
         for url in urls {
             match Endpoint::parse(url) {
@@ -81,35 +76,13 @@ impl ForeignFilter {
         self
     }
 
-    /// Returns where the filter is, when its first part is there.
-    pub(crate) fn endpoints<'a>(
-        &'a self,
-        first: &'a Endpoint,
-    ) -> impl Iterator<Item = &'a Endpoint> {
-        [first].into_iter().chain(&self.others)
-    }
-
-    /// Has its further instances reached with this access. Fails if that does not go with what the URL of one says.
-    pub(crate) fn reach_with(&mut self, access: &Access) -> Result<(), SettingError> {
-        for other in &mut self.others {
-            *other = other.with(access)?;
-        }
-        Ok(())
-    }
-
     fn judged(mut self, judged: Result<(), SettingError>) -> Self {
         self.problem = self.problem.or(judged.err());
         self
     }
-
-    /// Says whether there can be such a filter. To be called once.
-    pub(crate) fn judge(&mut self) -> Result<(), SettingError> {
-        self.problem.take().map_or(Ok(()), Err)
-    }
 }
 
 impl Numbers {
-    /// Returns the command that reads them, where Redis has them.
     pub(super) fn ask(&self) -> Option<Cmd> {
         let Self::InHash(Config { key, sizes, method }) = self else { return None };
         let mut fields = vec![sizes[0].0, sizes[1].0];
@@ -117,23 +90,23 @@ impl Numbers {
         Some(cmd("HMGET").arg(key).arg(fields).clone())
     }
 
-    /// Reads the reply, where there is a command. Says in words what is wrong with the numbers.
+    /// Reads the reply; the inner error says in words what is wrong with the numbers.
     pub(super) fn read(
         &self,
         reply: impl FnOnce() -> Reply,
     ) -> Result<Result<BloomSize, String>, StoreError> {
-        let config = match self {
-            Self::Given(size) => return Ok(Ok(*size)),
-            Self::InModule => return Ok(Ok(BloomSize { bits: 0, hashes: 1 })),
-            Self::InHash(config) => config,
-        };
-        let values = reply().array()?.into_iter().map(Reply::optional_bytes);
-        Ok(config.size(&values.collect::<Result<Vec<_>, _>>()?))
+        match self {
+            Self::Given(size) => Ok(Ok(*size)),
+            Self::InHash(config) => {
+                let values = reply().array()?.into_iter().map(Reply::optional_bytes);
+                Ok(config.size(&values.collect::<Result<Vec<_>, _>>()?))
+            }
+        }
     }
 }
 
 impl Config {
-    /// Returns the command that sets bits, if the filter still has the numbers that they were computed for.
+    /// Sets bits, if the filter still has the numbers that they were computed for.
     pub(super) fn set_bits(&self, size: BloomSize, key: &str, bits: Vec<u64>) -> Cmd {
         let [(m, _), (k, _)] = self.sizes;
         let mut script = cmd("EVAL");
@@ -141,7 +114,6 @@ impl Config {
         script.arg(m).arg(size.bits).arg(k).arg(size.hashes).arg(bits).clone()
     }
 
-    /// Reads the fields' values.
     fn size(&self, values: &[Option<Vec<u8>>]) -> Result<BloomSize, String> {
         let text = |at: usize| std::str::from_utf8(values.get(at)?.as_deref()?).ok();
         let number = |at: usize| {

@@ -52,7 +52,6 @@ use crate::id::Id;
 use crate::settings::Settings;
 use crate::store::link::session::Purpose;
 
-/// The store whose filter another system writes. Its background tasks end with it.
 pub(crate) struct ForeignStore {
     name: Arc<str>,
     /// One for each key of the filter. Never empty.
@@ -61,19 +60,16 @@ pub(crate) struct ForeignStore {
 }
 
 impl ForeignStore {
-    pub(crate) fn new(settings: &Settings, filter: &ForeignFilter, endpoint: &Endpoint) -> Self {
-        let endpoints: Vec<_> = filter.endpoints(endpoint).collect();
-        let part = |(at, key): &(usize, String)| Part::new(filter, key, endpoints[*at], settings);
+    pub(crate) fn new(settings: &Settings, filter: &ForeignFilter, servers: &[Endpoint]) -> Self {
+        let part = |(at, key): &(usize, String)| Part::new(filter, key, &servers[*at], settings);
         let parts = filter.keys.iter().map(part).collect();
         Self { name: settings.name.as_str().into(), parts, background: Background::default() }
     }
 
-    /// Returns the part that an id belongs to.
     fn part(&self, id: &Id) -> &Arc<Part> {
         &self.parts[self.parts[0].layout.key(id.as_bytes())]
     }
 
-    /// Returns those of some ids that belong to a part.
     fn ids_of<'a>(&self, part: &Arc<Part>, ids: impl IntoIterator<Item = &'a Id>) -> Vec<&'a [u8]> {
         let here = |id: &&Id| Arc::ptr_eq(self.part(id), part);
         ids.into_iter().filter(here).map(Id::as_bytes).collect()
@@ -122,7 +118,6 @@ impl ForeignStore {
         Ok(Survey { live: self.condition().live, now_us, due_us: None })
     }
 
-    /// Says why a call means nothing here.
     pub(crate) fn unfit(&self, reason: &str) -> StoreError {
         self.parts[0].unfit(reason)
     }

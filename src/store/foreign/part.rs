@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 use ::redis::{Cmd, Value, cmd};
 use arc_swap::ArcSwapOption;
@@ -24,7 +25,6 @@ use crate::store::link::process::RedisProcess;
 use crate::store::link::queue::PendingCheck;
 use crate::store::link::refusal::Consequences;
 use crate::store::link::reply::{Reply, odd};
-use crate::store::link::resp::Packed;
 use crate::store::link::session::{Purpose, Session};
 use crate::store::link::supervised::LinkTrouble;
 use crate::store::link::transport::{HANDSHAKE, Transport, ask, exchange};
@@ -33,39 +33,34 @@ use crate::store::{BoxFuture, LiveFilter, Lookup};
 use crate::verdict::{Doubt, Proof, Verdict};
 
 const STEP: &str = "another system's filter";
-/// Puts a word in a statement's place: no process relies on it, and those that start later see that there was one.
+/// Replaces a statement by a word: no process relies on it, and those that start later see that there was one.
 const REVOKE: &str = "if redis.call('GET', KEYS[1]) == ARGV[1] then redis.call('SET', KEYS[1], 'ended') end return 1";
 
-/// The part of a filter under one key.
 pub(super) struct Part {
     pub(super) layout: Arc<dyn Layout>,
     numbers: Numbers,
-    /// The system, the key and the numbers that are given. A statement of other ones is not about this filter.
+    /// The system, the key and the numbers that are given. A statement about others is not about this filter.
     pub(super) of: String,
     pub(super) key: String,
-    /// The statement's key.
     pub(super) statement: String,
     pub(super) node: Arc<Node<(), Id>>,
     /// What the last look has found.
     known: ArcSwapOption<Known>,
-    /// The newest statement that this process has found not to hold, and why. It believes none that is as old, even if all
-    /// should be as it was later, and even if it cannot take it back.
+    /// The newest statement that this process has found not to hold, and why. It believes none that is as old, even if it cannot
+    /// revoke that one and all is as stated again.
     pub(super) lost: Mutex<Option<(Generation, Doubt)>>,
 }
 
-/// What is in Redis at one moment, and what follows: the evidence.
+/// The evidence: what is in Redis at one moment, and whether the statement holds.
 pub(super) struct Known {
-    /// Or in words what is wrong with the numbers.
+    /// The numbers, or what is wrong with them.
     pub(super) size: Result<BloomSize, String>,
     pub(super) extent: Extent,
-    /// The statement that there is about this filter.
     statement: Option<Statement>,
-    /// Whether it holds.
     holds: Result<(), Doubt>,
 }
 
 impl Part {
-    /// Returns the part with one of the filter's keys.
     pub(super) fn new(
         filter: &ForeignFilter,
         key: &str,
@@ -73,7 +68,7 @@ impl Part {
         settings: &Settings,
     ) -> Arc<Self> {
         let mut of = format!("{} {key:?}", filter.system);
-        if let Numbers::Given(BloomSize { bits, hashes }) = filter.numbers {
+        if let Numbers::Given(BloomSize { bits: bits @ 1.., hashes }) = filter.numbers {
             of += &format!(" of {bits} bits, {hashes} an id");
         }
         Arc::new_cyclic(|part| Self {
@@ -92,19 +87,17 @@ impl Part {
         })
     }
 
-    /// Says why the filter cannot be used, or trusted.
     pub(super) fn unfit(&self, reason: impl fmt::Display) -> StoreError {
         StoreError::given_up(Refusal::UNFIT, format!("{}: {reason}", self.of))
     }
 
-    /// Returns the commands that read the evidence. The first only reads, and is a write to Redis all the same: a replica
-    /// refuses it, and a primary that was demoted.
+    /// Returns the commands that read the evidence. GETEX only reads, and Redis takes it for a write: a replica refuses it, and a
+    /// primary that was demoted.
     fn evidence(&self) -> impl Iterator<Item = Cmd> {
         let statement = cmd("GETEX").arg(&self.statement).clone();
         [statement].into_iter().chain(self.numbers.ask()).chain([self.layout.measure(&self.key)])
     }
 
-    /// Reads their replies, of this Redis process.
     fn read(
         &self,
         replies: &mut impl Iterator<Item = Value>,
@@ -130,25 +123,24 @@ impl Part {
         Ok(Known { size, extent, statement, holds })
     }
 
-    /// Has commands done between two readings of the evidence.
-    fn between(&self, commands: impl IntoIterator<Item = Cmd>) -> Packed {
-        self.evidence().chain(commands).chain(self.evidence()).collect()
-    }
-
-    /// Reads the replies to that: the evidence before and behind, and the replies between.
-    fn read_between(
+    /// Asks commands between two readings of the evidence; returns both, and the replies between.
+    async fn ask_between(
         &self,
-        replies: Vec<Value>,
-        run: u32,
+        count: usize,
+        purpose: Purpose,
+        session: &Arc<Session<()>>,
+        commands: impl IntoIterator<Item = Cmd>,
+        deadline: Duration,
     ) -> Result<([Known; 2], Vec<Value>), StoreError> {
-        let count = replies.len() - 2 * self.evidence().count();
-        let mut replies = replies.into_iter();
+        let all = self.evidence().chain(commands).chain(self.evidence()).collect();
+        let replies = self.node.link.ask(count, purpose, session, all, deadline).await?;
+        let between = replies.len() - 2 * self.evidence().count();
+        let (mut replies, run) = (replies.into_iter(), session.process.run);
         let before = self.read(&mut replies, run)?;
-        let between = replies.by_ref().take(count).collect();
+        let between = replies.by_ref().take(between).collect();
         Ok(([before, self.read(&mut replies, run)?], between))
     }
 
-    /// Returns the statement, if it holds as far as this process knows.
     pub(super) fn trusted<'a>(&self, known: &'a Known) -> Result<&'a Statement, Doubt> {
         let lost = *self.lost.lock();
         match (&known.statement, lost) {
@@ -158,15 +150,13 @@ impl Part {
         }
     }
 
-    /// Returns when it was stated that the filter is whole, if both before and behind the bits of this size the same statement
-    /// holds.
+    /// Returns when the filter was stated to be whole, if one statement about this size holds before and behind the bits.
     fn stated(&self, [before, behind]: &[Known; 2], size: BloomSize) -> Result<Generation, Doubt> {
         let (before, behind) = (self.trusted(before)?, self.trusted(behind)?);
         let is_one = before == behind && behind.size == size;
         if is_one { Ok(behind.generation) } else { Err(Doubt::Suspect) }
     }
 
-    /// Notes that a statement does not hold.
     fn lose(&self, generation: Generation, why: Doubt) {
         let mut lost = self.lost.lock();
         if lost.is_none_or(|(newest, _)| newest < generation) {
@@ -180,8 +170,7 @@ impl Part {
         }
     }
 
-    /// Ends trust, first here and then in all processes, where what was read after this was known says that the filter is not
-    /// what was stated.
+    /// Ends trust, first here and then in all processes, if a reading after `known` shows that the filter is not as stated.
     async fn heed<'a>(
         &self,
         transport: &dyn Transport,
@@ -207,7 +196,7 @@ impl Part {
         ask(transport, STEP, script, HANDSHAKE).await.map(drop)
     }
 
-    /// Looks at the evidence. Where Redis does not answer, what was known stays.
+    /// Reads the evidence. If Redis does not answer, what was known stays.
     pub(super) async fn look(
         &self,
         transport: &dyn Transport,
@@ -223,7 +212,6 @@ impl Part {
         Ok(read)
     }
 
-    /// Asks what is known of an id; the answer comes within the deadline, whatever Redis does.
     pub(super) fn send(
         self: &Arc<Self>,
         id: &Id,
@@ -238,7 +226,6 @@ impl Part {
         self.node.check(self, live, id.clone(), at, alone)
     }
 
-    /// Acknowledges ids whose bits are all on the Redis that is asked for them.
     pub(super) async fn add(&self, ids: &[&[u8]]) -> Result<(), StoreError> {
         for ids in ids.chunks(IDS_PER_CALL) {
             let mut attempts = Attempts::default();
@@ -261,10 +248,8 @@ impl Part {
             }
             _ => self.layout.add(size, &self.key, ids),
         };
-        let replies =
-            self.node.link.ask(1, Purpose::Inserts, &connection, self.between(set), ATTEMPT).await;
-        let read = replies.and_then(|replies| self.read_between(replies, run));
-        // Before it is acknowledged: who relies on a statement relies on all that was inserted.
+        let read = self.ask_between(1, Purpose::Inserts, &connection, set, ATTEMPT).await;
+        // Before the insert is acknowledged: a statement vouches for all acknowledged inserts.
         self.heed(&*transport, Some(&known), read.as_ref().map(|(found, _)| &found[..])).await?;
         let (found, replies) = read?;
         if !self.node.link.uses(&connection) {
@@ -281,15 +266,14 @@ impl Part {
         Err(StoreError::NoAnswer { doubt: Doubt::Suspect, reason })
     }
 
-    /// Ends trust that was stated then: an id that exists was found missing.
+    /// Ends trust in a statement: an id that exists was found missing.
     pub(super) async fn distrust(&self, generation: Generation) -> Result<(), StoreError> {
         self.lose(generation, Doubt::Disproved);
         let connection = self.node.link.connected(Purpose::Inserts, ATTEMPT).await?;
-        // It finds the statement, and takes it back.
+        // This finds the statement, and revokes it.
         self.look(&*connection.transport(Purpose::Inserts), connection.process.run).await.map(drop)
     }
 
-    /// Returns what is known without asking Redis: the statement that holds, and what is wrong, in words.
     pub(super) fn condition(&self) -> (Result<LiveFilter, Doubt>, Option<String>) {
         let broken = self.node.link.trouble();
         let Some(known) = self.node.link.current().and_then(|_| self.known.load_full()) else {
@@ -308,7 +292,6 @@ impl Part {
     }
 }
 
-/// Reads which of some ids have all their bits.
 pub(super) fn held(bits: Reply, hashes: u32, ids: usize) -> Result<Vec<bool>, StoreError> {
     let bits = bits.array()?;
     let bits = bits.iter().map(Reply::flag).collect::<Result<Vec<_>, _>>()?;
@@ -319,7 +302,7 @@ pub(super) fn held(bits: Reply, hashes: u32, ids: usize) -> Result<Vec<bool>, St
     Ok((0..ids).map(|id| bits[id * hashes..][..hashes].iter().all(|bit| *bit)).collect())
 }
 
-/// Reads the reply to an insert. A module's filter that is full may take only some ids.
+/// Reads the reply to an insert. A module's full filter may take only some of the ids.
 fn is_added(reply: Reply) -> Result<(), StoreError> {
     if reply.int().is_ok() {
         return Ok(());
@@ -350,11 +333,9 @@ impl Checks for Part {
         };
         let ids: Vec<&[u8]> = waiting.iter().map(|one| one.asked.as_bytes()).collect();
         let count = ids.len();
-        let commands = self.between([self.layout.ask(size, &self.key, &ids)]);
-        let deadline = node.check_deadline;
-        let replies = node.link.ask(count, Purpose::Checks, live, commands, deadline).await;
-        let read = replies.and_then(|replies| {
-            let (found, between) = self.read_between(replies, live.process.run)?;
+        let asked = [self.layout.ask(size, &self.key, &ids)];
+        let read = self.ask_between(count, Purpose::Checks, live, asked, node.check_deadline).await;
+        let read = read.and_then(|(found, between)| {
             let bits = between.into_iter().next().unwrap_or(Value::Nil);
             Ok((found, held(Reply::new(STEP, bits), size.hashes, count)?))
         });
@@ -379,7 +360,6 @@ impl Checks for Part {
     }
 }
 
-/// What is done first on each connection, and once a second after that.
 impl Handshake<()> for Weak<Part> {
     fn join<'a>(
         &'a self,

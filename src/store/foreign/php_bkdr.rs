@@ -10,8 +10,6 @@ const HASH: u64 = (1 << 31) - 1;
 
 #[derive(Debug)]
 struct PhpBkdr {
-    size: BloomSize,
-    /// How many keys there are.
     keys: u64,
 }
 
@@ -47,7 +45,7 @@ impl ForeignFilter {
 
     fn bkdr(keys: Vec<(usize, String)>, bits: u64, hashes: u32) -> Self {
         let size = BloomSize { bits: bits.min(HASH + 1), hashes };
-        let layout = PhpBkdr { size, keys: keys.len() as u64 };
+        let layout = PhpBkdr { keys: keys.len() as u64 };
         let mut filter = Self::new("PHP BKDR", "", Numbers::Given(size), layout);
         filter.keys = keys;
         let setting = "hashes of a filter with BKDR hashes";
@@ -64,15 +62,15 @@ impl Layout for PhpBkdr {
         hashes(id).take(size.hashes as usize).map(|hash| hash % size.bits).collect()
     }
 
-    /// Hashes of short ids are small numbers. And with one bit an id more, all others are the same.
+    /// Hashes of short ids are small numbers, and one bit an id more leaves all others as they are.
     fn is_even(&self) -> bool {
         false
     }
 
-    /// A hash that is smaller than any number of bits is the bit itself.
-    fn shows_numbers(&self, id: &[u8]) -> bool {
-        let largest = self.size.bits.min(HASH / 2);
-        hashes(id).take(self.size.hashes as usize).any(|hash| hash >= largest)
+    /// A hash below any number of bits is the bit itself.
+    fn shows_numbers(&self, size: BloomSize, id: &[u8]) -> bool {
+        let largest = size.bits.min(HASH / 2);
+        hashes(id).take(size.hashes as usize).any(|hash| hash >= largest)
     }
 }
 

@@ -18,7 +18,9 @@ impl ForeignFilter {
     /// answers are [`Refusal::FULL`](crate::Refusal::FULL) and nothing is refused.
     #[must_use]
     pub fn redisbloom(key: &str) -> Self {
-        Self::new("RedisBloom", key, Numbers::InModule, RedisBloom)
+        // The module has the number of bits; its answer is one bit an id.
+        let size = BloomSize { bits: 0, hashes: 1 };
+        Self::new("RedisBloom", key, Numbers::Given(size), RedisBloom)
     }
 }
 

@@ -6,14 +6,12 @@ use crate::refusal::Refusal;
 use crate::store::LiveFilter;
 use crate::verdict::Doubt;
 
-/// What trust rests on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Statement {
-    /// The Redis process.
     pub(super) run: u32,
     /// When it was stated, by Redis's clock.
     pub(super) generation: Generation,
-    /// How many ids the part held then, and how many fill half of its bits.
+    /// The ids in the part then, and how many fill half of its bits.
     pub(super) ids: u64,
     pub(super) capacity: u64,
     /// The length of the key; of a module's filter the least.
@@ -24,14 +22,12 @@ pub(super) struct Statement {
 }
 
 impl Statement {
-    /// Returns it as it is stored.
     pub(super) fn encode(&self) -> String {
         let Self { run, generation, ids, capacity, length, size, of } = self;
         let BloomSize { bits, hashes } = size;
         format!("1 {run:08x} {generation} {ids} {capacity} {length} {bits} {hashes} {of}")
     }
 
-    /// Reads it.
     pub(super) fn decode(bytes: &[u8]) -> Option<Self> {
         let mut fields = std::str::from_utf8(bytes).ok()?.strip_prefix("1 ")?.splitn(8, ' ');
         let run = u32::from_str_radix(fields.next()?, 16).ok()?;
@@ -41,11 +37,11 @@ impl Statement {
         let size = BloomSize { bits: number()?, hashes: number()?.try_into().ok()? };
         let of = fields.next()?.to_owned();
         let statement = Self { run, generation, ids, capacity, length, size, of };
-        // As it is taken back by its text.
+        // It is revoked by its text.
         Some(statement).filter(|statement| statement.encode().as_bytes() == bytes)
     }
 
-    /// Says whether a key is as it was stated. A module's filter never shrinks: neither its ids nor its room.
+    /// Whether a key is as stated. A module's filter never shrinks: neither its ids nor its room.
     pub(super) fn fits(&self, extent: &Extent) -> Result<(), Doubt> {
         match *extent {
             Extent::String(0) => Err(Doubt::Gone),

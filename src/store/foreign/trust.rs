@@ -20,25 +20,22 @@ use crate::store::link::session::{Purpose, Session};
 
 /// How often wrong numbers may be taken for right ones.
 const CHANCE: f64 = 1e-9;
-/// Filters in which a larger share of absent ids is found show nothing, and refuse hardly any.
+/// A filter that holds a larger share of absent ids shows nothing, and refuses hardly any.
 const MOST_FOUND: f64 = 0.9;
-/// How long each command may take.
 const DEADLINE: Duration = Duration::from_secs(5);
 /// Bytes counted by one command, which keeps Redis busy for less than a millisecond.
 const PIECE: u64 = 1 << 20;
-/// Ids looked for by one command.
 const ASKED: usize = 500;
-/// A bitmap is made longer by 1 to so many clear bytes: a length that no program gives it which writes it anew.
+/// A bitmap is made longer by 1 to so many clear bytes: no program that writes it anew gives it that length.
 const LONGER: u64 = 64;
 
-/// What is to be stated of a part, and how long its string was when it was looked at; of a module's filter nothing.
+/// What is to be stated of a part, and the length of its string then; none for a module's filter.
 struct Draft {
     statement: Statement,
     length: Option<u64>,
 }
 
 impl ForeignStore {
-    /// States that the filter is whole: these ids exist, and are in it.
     pub(crate) async fn trust(&self, known: &BTreeSet<Id>) -> Result<(), StoreError> {
         let drafts = try_join_all(self.parts.iter().map(|part| part.survey())).await?;
         self.judge(known, &drafts)?;
@@ -57,7 +54,6 @@ impl ForeignStore {
         try_join_all(stated).await.map(drop)
     }
 
-    /// Judges whether these ids are enough to show that the numbers are the writer's.
     fn judge(&self, known: &BTreeSet<Id>, drafts: &[Draft]) -> Result<(), StoreError> {
         let part = &self.parts[0];
         let rates = drafts.iter().map(|Draft { statement, .. }| statement.rate(statement.ids));
@@ -69,9 +65,11 @@ impl ForeignStore {
             )));
         }
         // Where most bits of an id may be alike under other numbers, each id counts as one bit.
-        let bits = if part.layout.is_even() { 1 } else { drafts[0].statement.size.hashes };
+        let size = drafts[0].statement.size;
+        let bits = if part.layout.is_even() { 1 } else { size.hashes };
         let needed = (CHANCE.ln() * f64::from(bits) / rate.ln()).ceil().max(1.0) as usize;
-        let given = known.iter().filter(|id| part.layout.shows_numbers(id.as_bytes())).count();
+        let given =
+            known.iter().filter(|id| part.layout.shows_numbers(size, id.as_bytes())).count();
         if given >= needed {
             return Ok(());
         }
@@ -82,7 +80,6 @@ impl ForeignStore {
 }
 
 impl Part {
-    /// Looks at all of the part, and sees that its key has the type and the length that the numbers say.
     async fn survey(&self) -> Result<Draft, StoreError> {
         let connection = self.node.link.connected(Purpose::Inserts, DEADLINE).await?;
         let run = connection.process.run;
@@ -110,7 +107,6 @@ impl Part {
         Ok(Draft { statement, length })
     }
 
-    /// Counts the bits of a bitmap, and judges its length.
     async fn measure(
         &self,
         connection: &Arc<Session<()>>,
@@ -148,7 +144,6 @@ impl Part {
         Err(self.unfit(format!("key {:?} {reason}", self.key)))
     }
 
-    /// Counts those of some ids that are not in the part.
     async fn missing(&self, ids: &[&[u8]], size: BloomSize) -> Result<usize, StoreError> {
         let connection = self.node.link.connected(Purpose::Inserts, DEADLINE).await?;
         let mut missing = 0;
@@ -160,7 +155,7 @@ impl Part {
         Ok(missing)
     }
 
-    /// Writes the statement, if the key has the length that was looked at.
+    /// Writes the statement, if the key still has the length of the survey.
     async fn state(&self, Draft { statement, length }: Draft) -> Result<(), StoreError> {
         let connection = self.node.link.connected(Purpose::Inserts, DEADLINE).await?;
         let run = connection.process.run;

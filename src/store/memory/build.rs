@@ -20,25 +20,21 @@ pub(crate) struct MemoryBuild {
     store: Arc<MemoryStore>,
     token: Generation,
     pub(crate) previous: Option<u64>,
-    /// From when on inserts go to the filter, too.
     leased: Instant,
     pub(crate) scan: Option<Scan>,
     sizing: Sizing,
-    /// The filter that is built.
     filter: Option<Arc<Filter>>,
 }
 
 impl MemoryBuild {
     /// Takes a token, which is none only beyond the year 2255.
     pub(crate) fn begin(store: &Arc<MemoryStore>) -> Option<Self> {
-        let mut books = store.books.lock();
-        let token = Generation::new(store.clock.now_us().max(books.token.saturating_add(1)))?;
-        books.token = token.get();
-        drop(books);
+        let last = store.live.load().as_ref().map(|live| live.figures);
+        let least = last.map_or(0, |last| last.generation.get() + 1);
         Some(Self {
             store: Arc::clone(store),
-            token,
-            previous: store.live().ok().map(|live| live.items),
+            token: Generation::new(store.clock.now_us().max(least))?,
+            previous: last.map(|last| last.items),
             leased: Instant::now(),
             scan: None,
             sizing: Sizing::DEFAULT,
@@ -46,7 +42,7 @@ impl MemoryBuild {
         })
     }
 
-    /// *Lease*: makes room for ids, and returns for how many. From here on inserts go to the filter, too.
+    /// *Lease*: makes room for ids, and returns for how many. From here on inserts go to this filter, too.
     pub(crate) async fn lease(&mut self, sizing: Sizing) -> Result<u64, StoreError> {
         let seed = u32::from_be_bytes(random::bytes().map_err(StoreError::no_random)?);
         let geometry = sizing.geometry(seed);
@@ -59,31 +55,27 @@ impl MemoryBuild {
         Ok(sizing.capacity)
     }
 
-    /// *Recent*: takes in what was inserted before, and returns how many ids that were. Where some may have been dropped whose
-    /// transactions are open, waits until those are over.
+    /// *Recent*: takes in what was inserted before; returns the number of ids. If some may have been dropped whose transactions are
+    /// open, waits until those are over.
     pub(crate) async fn read_recent(&self) -> Result<u64, StoreError> {
         let filter = self.filter.as_ref().ok_or_else(lost)?;
-        let (mut at, mut count) = (0, 0);
-        loop {
-            let (digests, next) = self.store.books.lock().recent.read(at, BATCH);
-            digests.iter().for_each(|digest| filter.insert(digest));
-            count += digests.len() as u64;
-            // What comes behind these has come since the lease. A steady stream of inserts must not keep the rebuild here.
-            if digests.len() < BATCH {
-                break;
+        // Some milliseconds under the lock where it holds a million, once a rebuild.
+        let recent = self.store.books.lock().recent.digests();
+        for (n, digests) in recent.chunks(BATCH).enumerate() {
+            if n > 0 {
+                yield_now().await;
             }
-            at = next;
-            yield_now().await;
+            digests.iter().for_each(|digest| filter.insert(digest));
         }
         let longest = self.store.settings.longest_transaction;
-        let floor = self.store.books.lock().recent.floor();
+        let floor = self.store.books.lock().recent.floor;
         if let Some(over) = floor.map(|at| at + longest).filter(|over| *over > self.leased) {
             sleep_until(over).await;
         }
-        Ok(count)
+        Ok(recent.len() as u64)
     }
 
-    /// Whether the filter gets every insert: another rebuild may have put its own in the place.
+    /// Whether inserts go to this filter: another rebuild may have put its own in the place.
     fn is_building(&self, books: &Books) -> bool {
         let both = self.filter.as_ref().zip(books.building.as_ref());
         both.is_some_and(|(own, building)| Arc::ptr_eq(own, building))
@@ -92,13 +84,8 @@ impl MemoryBuild {
     /// Takes the one further step: *swap*. There is nothing to upload and to verify.
     pub(crate) async fn put_live(&mut self, at: &Progress) -> Result<LiveFilter, StoreError> {
         let scan = self.scan.take().ok_or_else(lost)?;
-        let given = scan.end().await?.pop().ok_or_else(lost)?;
+        let Filled { filter, ids } = scan.end().await?.pop().ok_or_else(lost)?;
         at.enter(RebuildStep::Swap);
-        self.swap(given)
-    }
-
-    /// *Swap*: makes it the live one.
-    fn swap(&self, Filled { filter, ids }: Filled) -> Result<LiveFilter, StoreError> {
         let mut books = self.store.books.lock();
         if !self.is_building(&books) {
             return Err(StoreError::lost("the swap"));

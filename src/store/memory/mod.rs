@@ -30,10 +30,8 @@ use crate::random;
 use crate::settings::Settings;
 use crate::verdict::{Doubt, Proof, Verdict};
 
-/// How many digests are worked on before other tasks get their turn.
 const BATCH: usize = 1024;
 
-/// The store of a single process: the live filter, nulls and the record of recent inserts.
 pub(crate) struct MemoryStore {
     digester: Digester,
     settings: Settings,
@@ -48,11 +46,11 @@ pub(crate) struct MemoryStore {
 struct MemoryFilter {
     figures: LiveFilter,
     filter: Arc<Filter>,
-    /// Why it is out of use, if it is.
+    /// Set if it is out of use.
     doubt: Option<Doubt>,
     /// Whether it took the place of a disproved filter.
     replaced_disproved: bool,
-    /// An id that exists and was found missing from it since.
+    /// The first id that exists and was found missing from it.
     lacked: Option<Digest>,
 }
 
@@ -63,14 +61,10 @@ impl MemoryFilter {
     }
 }
 
-/// What is read and written under the lock.
 struct Books {
     recent: Recent,
-    /// The filter that a rebuild is putting together, which gets every insert.
+    /// The filter that is built, which gets every insert, too.
     building: Option<Arc<Filter>>,
-    /// The last token given out.
-    token: i64,
-    /// When a rebuild was asked for, µs.
     asked_us: i64,
 }
 
@@ -81,7 +75,6 @@ struct Clock {
 }
 
 impl MemoryStore {
-    /// Makes the store of a filter in this process, with a key of its own where the settings have none.
     pub(crate) fn new(settings: &Settings) -> Result<Self, SettingError> {
         let draw = || random::bytes().map(SecretKey::new);
         let key = settings.secret_key.clone().map_or_else(draw, Ok);
@@ -97,7 +90,6 @@ impl MemoryStore {
             books: Mutex::new(Books {
                 recent: Recent::new(settings.record_life(), settings.recent_ids),
                 building: None,
-                token: 0,
                 asked_us: 0,
             }),
             settings: settings.clone(),
@@ -118,10 +110,22 @@ impl MemoryStore {
     }
 
     fn look_up(&self, digest: &Digest, at: Instant) -> Lookup {
-        let live = self.live.load();
-        let (generation, (verdict, scope)) = match &*live {
-            None => (None, (Verdict::Unknown(Doubt::NoFilter), Scope::Everyone)),
-            Some(live) => (Some(live.figures.generation), self.look_into(live, digest)),
+        let (mut scope, mut generation) = (Scope::Everyone, None);
+        let verdict = match &*self.live.load() {
+            None => Verdict::Unknown(Doubt::NoFilter),
+            Some(live) => {
+                generation = Some(live.figures.generation);
+                if let Some(doubt) = live.doubt {
+                    Verdict::Unknown(doubt)
+                } else if live.filter.lookup(digest) == Membership::Never {
+                    Verdict::Absent(Proof::Filter)
+                } else if let Some(null) = self.nulls.find(digest, live.figures.generation) {
+                    scope = null.scope;
+                    Verdict::Absent(Proof::Null)
+                } else {
+                    Verdict::Present
+                }
+            }
         };
         // No null can rest on other verdicts: a claim of long ago, which is too late.
         let asked_us = match verdict {
@@ -129,19 +133,6 @@ impl MemoryStore {
             Verdict::Absent(Proof::Filter) | Verdict::Unknown(_) => i64::MIN,
         };
         Lookup { verdict, scope, claim: NullClaim { asked_us, generation } }
-    }
-
-    fn look_into(&self, live: &MemoryFilter, digest: &Digest) -> (Verdict, Scope) {
-        if let Some(doubt) = live.doubt {
-            return (Verdict::Unknown(doubt), Scope::Everyone);
-        }
-        if live.filter.lookup(digest) == Membership::Never {
-            return (Verdict::Absent(Proof::Filter), Scope::Everyone);
-        }
-        match self.nulls.find(digest, live.figures.generation) {
-            Some(null) => (Verdict::Absent(Proof::Null), null.scope),
-            None => (Verdict::Present, Scope::Everyone),
-        }
     }
 
     pub(crate) async fn add(&self, ids: Vec<Id>) -> Result<Inserted, StoreError> {
@@ -230,7 +221,6 @@ impl MemoryStore {
         Ok(distrusted)
     }
 
-    /// Returns what the live filter is, or why there is none to trust.
     fn live(&self) -> Result<LiveFilter, Doubt> {
         match &*self.live.load() {
             None => Err(Doubt::NoFilter),
@@ -242,8 +232,8 @@ impl MemoryStore {
         let now = Instant::now();
         let books = self.books.lock();
         let required = self.settings.longest_transaction;
-        let reaches = books.recent.floor().map(|at| now.saturating_duration_since(at));
-        let record = Some(Record { ids: books.recent.len(), reaches, required });
+        let reaches = books.recent.floor.map(|at| now.saturating_duration_since(at));
+        let record = Some(Record { ids: books.recent.inserted.len() as u64, reaches, required });
         let trouble = books.recent.is_short(now).then(|| {
             "more ids were inserted in a short time than the record of recent inserts holds: no 404 is remembered"
                 .to_owned()
@@ -254,7 +244,7 @@ impl MemoryStore {
 
     pub(crate) async fn survey(&self) -> Result<Survey, StoreError> {
         let live = match &*self.live.load() {
-            // It is no more due than others.
+            // Such a filter is due when others are, and no sooner.
             Some(live) if live.doubt == Some(Doubt::DisprovedTwice) => Ok(live.figures()),
             _ => self.live(),
         };
@@ -285,7 +275,7 @@ impl MemoryStore {
                 if !is_same || after.metadata.iter().any(|after| live <= after.now_us) {
                     return Err(StoreError::overtaken());
                 }
-                // One that was set meanwhile has this number, too, and is milder.
+                // A mode that another call set has this number, too, and is milder.
                 self.mode.note(Mode::Enforce, number + 1);
             }
             FleetChange::Rebuild => self.books.lock().asked_us = self.clock.now_us(),

@@ -10,28 +10,25 @@ use tokio::time::Instant;
 
 use crate::id::Digest;
 
-/// How many old entries each new one drops at most: more than one, so that they get fewer, and few, so that
-/// the lock is not held for long.
+/// How many old entries each new one drops at most: more than one, so that they get fewer; few, so that the lock is held for a
+/// moment.
 const SWEEP: usize = 4;
 
 pub(super) struct Recent {
     life: Duration,
     limit: usize,
     /// When each id was inserted last.
-    inserted: HashMap<Digest, Instant>,
+    pub(super) inserted: HashMap<Digest, Instant>,
     /// All inserts in their order. An id that was inserted again is here twice.
     order: VecDeque<(Instant, Digest)>,
-    /// How many have left the front.
-    gone: u64,
-    /// When the youngest of those was inserted.
-    floor: Option<Instant>,
+    /// When the youngest insert was made that has left the record.
+    pub(super) floor: Option<Instant>,
 }
 
 impl Recent {
     pub(super) fn new(life: Duration, limit: u64) -> Self {
         let limit = usize::try_from(limit).unwrap_or(usize::MAX);
-        let (inserted, order) = (HashMap::new(), VecDeque::new());
-        Self { life, limit, inserted, order, gone: 0, floor: None }
+        Self { life, limit, inserted: HashMap::new(), order: VecDeque::new(), floor: None }
     }
 
     pub(super) fn insert(&mut self, digest: Digest, now: Instant) {
@@ -48,40 +45,24 @@ impl Recent {
         self.order.push_back((now, digest));
     }
 
-    /// Whether a create of an id may have begun within the record's life, or that cannot be said.
+    /// Whether a create of an id may have begun within the record's life, as far as the record can say.
     pub(super) fn may_hold(&self, digest: &Digest, now: Instant) -> bool {
         let lately = |at: &Instant| *at + self.life > now;
         self.inserted.get(digest).is_some_and(lately) || self.is_short(now)
     }
 
-    /// Whether inserts were dropped before their time.
     pub(super) fn is_short(&self, now: Instant) -> bool {
         self.floor.is_some_and(|at| at + self.life > now)
     }
 
-    pub(super) fn len(&self) -> u64 {
-        self.inserted.len() as u64
-    }
-
-    /// When the youngest was inserted that the record has no more.
-    pub(super) const fn floor(&self) -> Option<Instant> {
-        self.floor
-    }
-
-    /// Returns inserts from a number on, at most so many, and the number to go on with; nothing more once that stays.
-    pub(super) fn read(&self, from: u64, most: usize) -> (Vec<Digest>, u64) {
-        let from = from.max(self.gone);
-        let skip = usize::try_from(from - self.gone).unwrap_or(usize::MAX).min(self.order.len());
-        let some: Vec<_> = self.order.range(skip..).take(most).map(|(_, digest)| *digest).collect();
-        let next = from + some.len() as u64;
-        (some, next)
+    pub(super) fn digests(&self) -> Vec<Digest> {
+        self.order.iter().map(|(_, digest)| *digest).collect()
     }
 
     fn drop_oldest(&mut self) {
         let Some((at, digest)) = self.order.pop_front() else { return };
-        self.gone += 1;
         self.floor = Some(at);
-        // One that was inserted again since stays.
+        // An id that was inserted again stays.
         if self.inserted.get(&digest) == Some(&at) {
             self.inserted.remove(&digest);
         }
@@ -110,7 +91,7 @@ mod tests {
         recent.insert(digest(1), start + LIFE - SECOND);
         recent.insert(digest(2), start + LIFE);
         assert!(recent.may_hold(&digest(1), start + LIFE), "inserted again");
-        assert_eq!(recent.len(), 2);
+        assert_eq!(recent.inserted.len(), 2);
         assert!(!recent.is_short(start + LIFE), "what went was over");
     }
 
@@ -119,11 +100,9 @@ mod tests {
         let start = Instant::now();
         let mut recent = Recent::new(LIFE, 2);
         (0..3).for_each(|n| recent.insert(digest(n), start + SECOND * n.into()));
-        assert_eq!(recent.floor(), Some(start));
+        assert_eq!(recent.floor, Some(start));
         assert!(recent.may_hold(&digest(9), start + LIFE - SECOND));
         assert!(!recent.may_hold(&digest(9), start + LIFE));
-        assert_eq!(recent.read(0, 9), ([1, 2].map(digest).to_vec(), 3));
-        assert_eq!(recent.read(2, 9), (vec![digest(2)], 3));
-        assert_eq!(recent.read(3, 9), (vec![], 3));
+        assert_eq!(recent.digests(), [1, 2].map(digest));
     }
 }
