@@ -39,6 +39,11 @@ impl Bucket {
         Self { full_at, ..bucket }
     }
 
+    /// Gives it all the tokens it holds.
+    pub(crate) fn fill(&self) {
+        self.full_at.store(0, Ordering::Relaxed);
+    }
+
     /// Takes a token, or says how long it will be until there is one.
     pub(crate) fn take(&self, now: Instant) -> Result<(), Duration> {
         self.take_many(now, 1)

@@ -5,6 +5,7 @@ pub(crate) mod finding;
 pub(crate) mod invalid;
 pub(crate) mod options;
 pub(crate) mod removed;
+mod served;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -97,7 +98,7 @@ impl Guard {
             options,
             rebuilder: Arc::new(rebuilder),
             gate: Gate::new(settings, store.fleet_mode()),
-            findings: Findings::new(),
+            findings: Findings::new(settings.audits),
             invalid: InvalidCanary::new(settings.audits),
             no_id: NoIdAlarm::default(),
             #[cfg(feature = "metrics")]
@@ -150,6 +151,7 @@ impl Guard {
         needed: impl FnOnce() -> Scope,
     ) -> Verdict {
         self.metrics.check(lookup.verdict, asked);
+        self.findings.served.sees(lookup.claim.generation, Instant::now());
         lookup.verdict_for(needed)
     }
 
@@ -212,13 +214,18 @@ impl Guard {
         }
     }
 
-    pub(crate) fn found(&self, id: &Id, hash: IdHash, why: Why) {
-        self.gate.found(hash, Instant::now());
-        // For any other reason no filter was said to lack it.
-        if let Why::Sample | Why::Shadow | Why::Unsettled = why
-            && !self.findings.report(id.clone())
-        {
-            self.metrics.findings_dropped.add(1);
+    pub(crate) fn found(&self, id: &Id, hash: IdHash, why: Why, asked: Instant) {
+        let now = Instant::now();
+        self.gate.found(hash, now);
+        match why {
+            Why::Found => self.findings.serves(id, asked, now),
+            Why::Sample | Why::Shadow | Why::Unsettled => {
+                if !self.findings.report(id.clone()) {
+                    self.metrics.findings_dropped.add(1);
+                }
+            }
+            // No filter was said to lack it.
+            Why::Copied | Why::Present | Why::Unknown => {}
         }
     }
 

@@ -205,7 +205,7 @@ impl Pending {
         permit: Option<Permit>,
         lead: Option<Lead>,
     ) -> Admitted {
-        let Self { ids, unread, .. } = self;
+        let Self { ids, unread, asked, .. } = self;
         let (mut kind, mut claim) = (None, None);
         if unread.is_some() {
             let is_told = |of: &&Subject| !matches!(of.reading, Some(Why::Sample | Why::Shadow));
@@ -223,7 +223,7 @@ impl Pending {
             });
         }
         let guard = Arc::clone(guard);
-        Admitted { guard, ids, kind, claim, permit, lead, invalid: None, is_answered: false }
+        Admitted { guard, ids, kind, claim, asked, permit, lead, invalid: None, is_answered: false }
     }
 }
 
@@ -236,6 +236,7 @@ pub(super) struct Admitted {
     kind: Option<RequestKind>,
     /// What a null would rest on; none unless the look-up said that the id is present.
     claim: Option<NullClaim>,
+    asked: Instant,
     permit: Option<Permit>,
     /// Has others wait until what the answer teaches is remembered.
     lead: Option<Lead>,
@@ -252,6 +253,7 @@ impl Admitted {
             ids: Subjects::new(),
             kind: None,
             claim: None,
+            asked: Instant::now(),
             permit: None,
             lead: None,
             invalid: Some(reason),
@@ -295,7 +297,9 @@ impl Admitted {
             let Subject { id, hash, .. } = of;
             match (outcome(id), of.reading) {
                 // An absent id of a list that the handler read all the same is as good as a sample.
-                (Outcome::Found, why) => guard.found(id, *hash, why.unwrap_or(Why::Sample)),
+                (Outcome::Found, why) => {
+                    guard.found(id, *hash, why.unwrap_or(Why::Sample), self.asked);
+                }
                 (Outcome::Missing(lesson), Some(why)) => {
                     guard.missing(*hash, why);
                     let taught = self.claim.zip(lesson);

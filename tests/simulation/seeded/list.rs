@@ -496,12 +496,10 @@ pub(crate) fn take_late<P: 'static>(asks: impl Fn(&P) -> bool) -> Vec<P> {
         raw("rejection.rs", "    if let StatusCode::NOT_FOUND | StatusCode::GONE = response.status() {\n", "    if let StatusCode::NOT_FOUND | StatusCode::GONE = response.status() && !SEEDED {\n"),
     ]),
     bug("what was found lately asked for again", ANY, &[
-        raw(NODE, "let (told, received) = oneshot::channel();", "crate::net::asked();\n        let (told, received) = oneshot::channel();"), raw("middleware/request.rs", "                (Outcome::Found, why) => guard.found(id, *hash, why.unwrap_or(Why::Sample)),\n", "                (Outcome::Found, why) => {
-                    guard.found(id, *hash, why.unwrap_or(Why::Sample));
+        raw(NODE, "let (told, received) = oneshot::channel();", "crate::net::asked();\n        let (told, received) = oneshot::channel();"), raw("middleware/request.rs", "                    guard.found(id, *hash, why.unwrap_or(Why::Sample), self.asked);\n", "                    guard.found(id, *hash, why.unwrap_or(Why::Sample), self.asked);
                     if SEEDED && why.is_some() {
                         learning = Some(guard.store.check(&[(id, None)], Instant::now()).map(drop));
-                    }
-                }\n")]),
+                    }\n")]),
     bug("what was missed once counts as missed for ever", ANY, &[
         source("decide/gate.rs", "settings.null_ttl.mul_f64(MISSED_LIFE)", "settings.null_ttl.mul_f64(MISSED_LIFE * 1000.0)"),
     ]),
