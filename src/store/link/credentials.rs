@@ -103,7 +103,7 @@ pub(super) fn renewal(ends: Instant) -> Instant {
 /// # Ok::<(), BoxError>(())
 /// ```
 pub trait CredentialsProvider: Send + Sync + 'static {
-    /// Returns what is right now. Connections that are made within a second share an answer; there are three to a Redis. One
+    /// Returns what is right now. Connections that are made within a second share an answer, also one that Redis refuses; there are three to a Redis. One
     /// that takes longer than five seconds has failed, and so has one that panics. It is tried again after half a second at the most,
     /// so one that asks a service keeps what it has got for a while.
     ///

@@ -47,13 +47,19 @@ impl KnownShard {
             return Ok(offered.clone());
         }
         let drawn = <[u8; 16]>::try_from(key).ok().map(SecretKey::new);
-        let drawn = drawn.filter(|key| key.id_for(&self.settings.name) == theirs);
-        drawn.filter(|_| self.settings.secret_key.is_none()).ok_or_else(|| StoreError::GivenUp {
-            doubt: Doubt::OtherKey,
-            reason: format!(
-                "the filter uses secret key {theirs:08x}, this process has key {ours:08x}: give all processes the same"
-            ),
-        })
+        match drawn.filter(|_| self.settings.secret_key.is_none()) {
+            Some(key) if key.id_for(&self.settings.name) == theirs => Ok(key),
+            Some(_) => {
+                let reason = "its secret key and key id do not belong together";
+                Err(StoreError::unfit(&self.keys.meta, reason))
+            }
+            None => Err(StoreError::GivenUp {
+                doubt: Doubt::OtherKey,
+                reason: format!(
+                    "the filter uses secret key {theirs:08x}, this process has key {ours:08x}: give all processes the same"
+                ),
+            }),
+        }
     }
 
     /// Joins the metadata, telling what is known of an incarnation, and which one holds this process's inserts.
