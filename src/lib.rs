@@ -78,7 +78,11 @@
         feature = "axum",
         feature = "metrics"
     )),
-    allow(rustdoc::broken_intra_doc_links, reason = "the guide names what features add")
+    allow(
+        rustdoc::broken_intra_doc_links,
+        rustdoc::private_intra_doc_links,
+        reason = "the guide names what features add"
+    )
 )]
 
 #[cfg(feature = "redis")]

@@ -126,7 +126,7 @@ where
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), BoxError> {
 /// let table = [3_i64, 5, 8];
-/// let source = from_stream(table, |table| stream::iter(table).map(Ok::<_, BoxError>).boxed());
+/// let source = from_stream(table, |table| stream::iter(*table).map(Ok::<_, BoxError>).boxed());
 /// let guard = BloomGuard::builder("users", PathPattern::<i64>::new("/users/{id}")?)
 ///     .in_process()
 ///     .rebuild(Schedule::manual(), source)
