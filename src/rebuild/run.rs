@@ -64,6 +64,8 @@ pub(crate) struct Rebuilder {
     pub(super) progress: Progress,
     /// The ids of the last generation that this process put live, where the store does not know.
     last_items: AtomicU64,
+    /// The ids of a scan that outgrew its filter, if no rebuild has succeeded since.
+    outgrown: AtomicU64,
     pub(super) shortfall: Shortfall,
 }
 
@@ -86,6 +88,7 @@ impl Rebuilder {
             one_at_a_time: Mutex::default(),
             progress: Progress::default(),
             last_items: AtomicU64::new(0),
+            outgrown: AtomicU64::new(0),
             shortfall: Shortfall::default(),
         }
     }
@@ -98,30 +101,31 @@ impl Rebuilder {
         before_us: i64,
     ) -> Result<RebuildReport, RebuildError> {
         let began = Instant::now();
-        let mut outgrown = 0;
         for scans in 1..=SCANS {
-            match self.attempt(cause, before_us, outgrown).await? {
-                Attempt::Continue(ids) => outgrown = ids,
+            match self.attempt(cause, before_us, scans).await? {
+                Attempt::Continue(ids) => self.outgrown.store(ids, Ordering::Relaxed),
                 Attempt::Break(report) => {
                     self.last_items.store(report.ids, Ordering::Relaxed);
+                    self.outgrown.store(0, Ordering::Relaxed);
                     return Ok(RebuildReport { scans, took: began.elapsed(), ..report });
                 }
             }
         }
+        let ids = self.outgrown.load(Ordering::Relaxed);
         Err(RebuildError::GivenUp {
             reason: format!(
-                "the source outgrew its filter in each of {SCANS} scans, at last with {outgrown} ids"
+                "the source outgrew its filter in each of {SCANS} scans, at last with {ids} ids"
             ),
             advice: "Raise capacity: the table grows faster than it is scanned.",
         })
     }
 
-    /// Tries once, with room for `outgrown` ids at least.
+    /// Tries for the nth time.
     async fn attempt(
         &self,
         cause: Cause,
         before_us: i64,
-        outgrown: u64,
+        nth: u64,
     ) -> Result<Attempt, RebuildError> {
         let source = self.source.as_deref().ok_or(RebuildError::NoSource)?;
         self.progress.enter(RebuildStep::Lease);
@@ -133,6 +137,7 @@ impl Rebuilder {
             return Err(RebuildError::OtherSource { own, filters });
         }
         let counted = source.count().await.map_err(RebuildError::Source)?;
+        let outgrown = self.outgrown.load(Ordering::Relaxed);
         let sizing = self.sized_for(counted.unwrap_or(previous).max(outgrown))?;
         let last = self.progress.status().last;
         // A database that is away costs the store nothing but the first attempt.
@@ -145,7 +150,7 @@ impl Rebuilder {
             Ok(Some(room)) => {
                 // Not before: a process for which there is no lease or no room tries once a second.
                 match last {
-                    _ if outgrown > 0 => {}
+                    _ if nth > 1 => {}
                     Some(Err(_)) => tracing::debug!(%cause, "a rebuild begins"),
                     _ => tracing::info!(%cause, "a rebuild begins"),
                 }

@@ -25,6 +25,9 @@ use crate::store::redis::view::Metadata;
 
 static LEASE: Script = Script::new("lease.lua", include_str!("lease.lua"));
 
+/// How often a lease is asked for whose token is no longer the greatest: while ids are counted, others may have drawn one.
+const LOOKS: u32 = 4;
+
 impl RedisBuild {
     /// Looks at the shards that are not trusted, or whose build began before this moment of Redis's clock, µs. Returns nothing where
     /// none is due, or others rebuild the first one.
@@ -111,38 +114,45 @@ impl Due {
         if needed <= limit { Ok(()) } else { Err(StoreError::no_room(needed, limit)) }
     }
 
-    /// Takes the lease of a shard; returns nothing where another process has it, or has asked for a rebuild since the look.
-    async fn lease(self, sizing: &Sizing) -> Result<Option<ShardBuild>, StoreError> {
-        let connection = self.shard.connected(Purpose::Rebuilds, CALL).await?;
-        let (lease, header) = self.prepare(sizing, &connection)?;
-        let reply = match lease.take(&connection, &header).await {
-            // A lost reply may have been a lease: the same lock takes it up.
-            Err(StoreError::NoAnswer { .. }) => {
-                let again = self.shard.connected(Purpose::Rebuilds, CALL).await?;
-                lease.take(&again, &header).await?
-            }
-            reply => reply?,
-        };
-        let (outcome, fields) = reply.outcome()?;
-        match outcome.as_str() {
-            "OK" => {
-                let fields = fields.try_into();
-                let fields = fields.map_err(|_| odd(LEASE.name(), "too few fields"))?;
-                let leased = self.leased(&connection, header, lease.clone(), fields);
-                if leased.is_err() {
-                    lease.release().await;
+    /// Takes the lease of a shard; returns nothing where another process has it.
+    async fn lease(mut self, sizing: &Sizing) -> Result<Option<ShardBuild>, StoreError> {
+        for _ in 0..LOOKS {
+            let connection = self.shard.connected(Purpose::Rebuilds, CALL).await?;
+            let (lease, header) = self.prepare(sizing, &connection)?;
+            let reply = match lease.take(&connection, &header).await {
+                // A lost reply may have been a lease: the same lock takes it up.
+                Err(StoreError::NoAnswer { .. }) => {
+                    let again = self.shard.connected(Purpose::Rebuilds, CALL).await?;
+                    lease.take(&again, &header).await?
                 }
-                leased.map(Some)
+                reply => reply?,
+            };
+            let (outcome, fields) = reply.outcome()?;
+            match outcome.as_str() {
+                "OK" => {
+                    let fields = fields.try_into();
+                    let fields = fields.map_err(|_| odd(LEASE.name(), "too few fields"))?;
+                    let leased = self.leased(&connection, header, lease.clone(), fields);
+                    if leased.is_err() {
+                        lease.release().await;
+                    }
+                    return leased.map(Some);
+                }
+                "BUSY" => return Ok(None),
+                "LOST" => return Err(StoreError::lost("the lease")),
+                "OLD" => {}
+                // The metadata were lost: the next connection joins them anew.
+                "OTHER" => self.shard.withdraw(&connection),
+                _ => return Err(odd(LEASE.name(), outcome)),
             }
-            "BUSY" | "OLD" => Ok(None),
-            "LOST" => Err(StoreError::lost("the lease")),
-            // The metadata were lost: the next connection joins them anew.
-            "OTHER" => {
-                self.shard.withdraw(&connection);
-                Err(StoreError::changing())
+            let (_, view, metadata) = self.shard.look(CALL).await?;
+            self.shard.understood(&view)?;
+            if metadata.is_leased {
+                return Ok(None);
             }
-            _ => Err(odd(LEASE.name(), outcome)),
+            (self.view, self.metadata) = (view, metadata);
         }
+        Err(StoreError::changing())
     }
 
     /// Draws a lease, and the header of the filter that it allocates.

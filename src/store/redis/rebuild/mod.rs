@@ -79,7 +79,7 @@ impl RedisBuild {
                 return Ok(other);
             }
         }
-        Ok(None)
+        if self.due.is_empty() { self.failed.pop().map_or(Ok(None), Err) } else { Ok(None) }
     }
 
     /// *Recent*: returns once a scan may begin, with how many ids it may miss. Fails where no shard is left.
