@@ -1,7 +1,8 @@
 //! A service with axum and sqlx whose filter is rebuilt by one query.
 //!
 //! `cargo run --manifest-path examples/sqlx/Cargo.toml`. On SQLite in memory and with the filter in process, so that it needs no
-//! server. With PostgreSQL, `PgPool` and `redis(url)` in their places, the rest stays as it is.
+//! server. With PostgreSQL it is `PgPool`, `$1`, `RETURNING id` and sqlx's feature `postgres`; with Redis `.redis(&url)`, this crate's
+//! default features and, to try it out, `.settle(Duration::ZERO)`.
 
 use std::time::Duration;
 
