@@ -101,11 +101,14 @@ fn befall_shards(mishap: &Mishap, shards: &[u32]) {
     if mishap.loses_the_mode() && !fleet::may_lose() {
         return;
     }
+    let now = net::now_ms();
     let puts_back = matches!(mishap, Mishap::PutBack(_));
-    let before = if puts_back { PUT_BACK.replace(Some(net::now_ms())) } else { None };
-    // Two keys of one dump may agree with each other, and are all that a check reads.
-    let rewinds = matches!(mishap, Mishap::Rewind | Mishap::Swap(_))
-        || before.is_some_and(|before| net::now_ms() < before + NOTICED);
+    let before = if puts_back { PUT_BACK.replace(Some(now)) } else { None };
+    // Two keys of one dump may agree with each other: that is beyond the promise until a process has polled between them.
+    if before.is_some_and(|before| before < now && now < before + NOTICED) {
+        return;
+    }
+    let rewinds = matches!(mishap, Mishap::Rewind | Mishap::Swap(_)) || before == Some(now);
     let elsewhere = matches!(
         mishap,
         Mishap::Restart { .. } | Mishap::FailOver { .. } | Mishap::Astray { .. } | Mishap::Back
@@ -116,7 +119,6 @@ fn befall_shards(mishap: &Mishap, shards: &[u32]) {
         FORGOT.set(Some(if refuses { NOT_YET } else { net::now_ms() }));
     }
     if rewinds {
-        let now = net::now_ms();
         // What lies aside may be of other shards, and comes back with these.
         let comes_back = matches!(mishap, Mishap::Swap(_)) && site(|site| site.aside.is_some());
         let gone_back = if comes_back { shards::all() } else { shards.to_vec() };
