@@ -2,9 +2,10 @@
 //! loopback: each id is asked for once, so that none is among the ids found lately.
 //!
 //! `cargo bench -p bloom-guard-tests --bench existing` serves in a process of its own without a guard, with one that keeps
-//! its filter in that process, without and with single flight, and with one whose filter is in a real Redis, without and with a copy, in turns. First requests come at a fixed
-//! rate, whatever the answers do: that gives the process's and Redis's CPU time, and the latency from when a request was
-//! due. Then 64 connections ask as fast as they are answered. `IDS`, `RATE` (a second) and `ROUNDS` set other numbers;
+//! its filter in that process, without and with single flight, and with one whose filter is in a real Redis, without and
+//! with a copy, in turns. A filter in the process behind a PING shows the least that asking Redis can cost: all requests
+//! that wait share one PING. First requests come at a fixed rate, whatever the answers do: that gives the process's and
+//! Redis's CPU time, and the latency from when a request was due. Then 64 connections ask as fast as they are answered. `IDS`, `RATE` (a second) and `ROUNDS` set other numbers;
 //! `ABSENT=95` has so many of 100 requests ask for ids that were never created.
 //! With `POSTGRES=1` the handler reads the row of each id from a real PostgreSQL, by 16 connections. It needs Linux, and
 //! `redis-server` on the PATH.
@@ -19,8 +20,9 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use axum::Router;
-use axum::extract::Path;
+use axum::extract::{Path, Request};
 use axum::http::StatusCode;
+use axum::middleware::{Next, from_fn};
 use axum::routing::get;
 use axum::serve::ListenerExt;
 use bloom_guard::{BloomGuard, Builder, PathPattern, Schedule, from_iter};
@@ -28,6 +30,7 @@ use support::redis_server::RedisServer;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
+use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 use tokio_postgres::{Client as Postgres, NoTls, Statement};
 
@@ -44,6 +47,7 @@ const VARIANTS: &[(&str, Guarded)] = &[
     ("memory, single flight", |ids, _| {
         Some(guard(ids).in_process().single_flight(Duration::from_millis(100)))
     }),
+    ("memory, behind a PING", |ids, _| Some(guard(ids).in_process())),
     ("redis, no copy", |ids, redis| Some(on_redis(ids, redis).copy_limit(0))),
     ("redis", |ids, redis| Some(on_redis(ids, redis))),
 ];
@@ -140,6 +144,17 @@ async fn serve(name: &str) {
         }
         app = app.layer(guard.clone());
     }
+    if name == "memory, behind a PING" {
+        let waiting = ping_for_all(&redis).await;
+        app = app.layer(from_fn(move |request: Request, next: Next| {
+            let (answer, answered) = oneshot::channel();
+            waiting.send(answer).expect("somebody pings");
+            async move {
+                answered.await.expect("a reply");
+                next.run(request).await
+            }
+        }));
+    }
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("a free port");
     println!("{}", listener.local_addr().expect("an address").port());
     let listener = listener.tap_io(|stream| stream.set_nodelay(true).expect("a socket"));
@@ -149,6 +164,24 @@ async fn serve(name: &str) {
     let stats = guard.map(|guard| guard.stats()).unwrap_or_default();
     assert_eq!(stats.admitted_found, 0, "an id was found lately");
     println!("{}", stats.unknown);
+}
+
+/// Sends one PING for all that wait, and the next one when it was answered.
+async fn ping_for_all(redis: &str) -> UnboundedSender<oneshot::Sender<()>> {
+    let client = redis::Client::open(redis).expect("a URL");
+    let mut redis = client.get_multiplexed_async_connection().await.expect("a Redis");
+    let (sender, mut waiting) = unbounded_channel::<oneshot::Sender<()>>();
+    tokio::spawn(async move {
+        let mut batch = Vec::new();
+        while waiting.recv_many(&mut batch, usize::MAX).await > 0 {
+            redis::cmd("PING").exec_async(&mut redis).await.expect("a reply");
+            // Who hung up has no use for it.
+            for answer in batch.drain(..) {
+                answer.send(()).ok();
+            }
+        }
+    });
+    sender
 }
 
 /// The table of users, in PostgreSQL.
