@@ -7,7 +7,7 @@ use crate::model::node::Node;
 use crate::model::reply::Reply;
 use crate::{oracle, scripts};
 
-/// The live filter before a swap.
+/// The live filter before a swap, where the metadata name it: over older ones that were put back, a rebuild of theirs goes live.
 pub(crate) struct Before {
     bits: Bytes,
     live: Option<Header>,
@@ -16,8 +16,18 @@ pub(crate) struct Before {
 /// Looks at a process before it executes a command; at a swap only.
 pub(crate) fn before(node: &mut Node, command: &[Bytes]) -> Option<Before> {
     let swap = scripts::name_of(command) == "swap.lua";
-    let [_next, bits, ..] = scripts::keys_of(command) else { return None };
-    swap.then(|| Before { bits: bits.clone(), live: live(node, bits) })
+    let [_next, bits, meta, ..] = scripts::keys_of(command) else { return None };
+    swap.then(|| {
+        let named = named(node, meta);
+        let live = live(node, bits).filter(|header| Some(header.generation.get()) == named);
+        Before { bits: bits.clone(), live }
+    })
+}
+
+/// The generation that the metadata name as live.
+fn named(node: &mut Node, meta: &[u8]) -> Option<i64> {
+    let Some(Value::Hash(fields)) = node.keys.get(meta) else { return None };
+    std::str::from_utf8(fields.get(b"live".as_slice())?).ok()?.parse().ok()
 }
 
 /// Looks again after it.
