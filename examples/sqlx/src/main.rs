@@ -15,6 +15,7 @@ use axum::{Json, Router};
 use bloom_guard::{BloomGuard, BoxError, PathPattern, Schedule, from_stream};
 use sqlx::SqlitePool;
 use sqlx::sqlite::SqlitePoolOptions;
+use tokio::time::timeout;
 use tower::ServiceExt;
 
 #[derive(Clone)]
@@ -40,7 +41,7 @@ async fn create(State(app): State<App>, Json(name): Json<String>) -> Result<Stri
         transaction.commit().await?;
         Ok::<_, BoxError>(id.to_string())
     };
-    created.await.map_err(|_| StatusCode::INTERNAL_SERVER_ERROR)
+    created.await.map_err(|_| StatusCode::SERVICE_UNAVAILABLE)
 }
 
 async fn app() -> Result<Router, BoxError> {
@@ -57,8 +58,8 @@ async fn app() -> Result<Router, BoxError> {
         .in_process()
         .rebuild(Schedule::every(Duration::from_secs(3600)), source)
         .build()?;
-    // Nothing has to wait for the first filter: until then requests pass. Here it shows what is refused.
-    guard.ready().await;
+    // Until the first filter is there, requests pass; an empty table has none.
+    timeout(Duration::from_secs(10), guard.ready()).await.ok();
     let routes = Router::new().route("/users/{id}", get(show)).route("/users", post(create));
     Ok(routes.layer(guard.clone()).with_state(App { pool, guard }))
 }
