@@ -116,7 +116,7 @@ refusals! {
         PROVIDER => Anew,
         CERTIFICATES => Anew;
     TLS = "tls", "the tls handshake with redis failed",
-        "Trust the authority that signed Redis's certificate (Builder::tls), have the URL name a host that the certificate is for, and show a certificate if Redis wants one. The reason says which.",
+        "Trust the authority that signed Redis's certificate (Builder::tls), have the URL name a host that the certificate is for, replace it if it has expired or is an authority's own, and show a certificate if Redis wants one. The reason says which.",
         "invalid peer certificate:" => Anew,
         "received fatal alert:" => Anew;
     UNREACHABLE = "unreachable", "the redis that sentinels or the cluster name is out of reach",

@@ -251,7 +251,8 @@ impl Builder {
     }
 
     /// The methods whose requests are checked. Methods that create records must not be among them;
-    /// `OPTIONS`, `CONNECT` and `TRACE` ask for no record at all.
+    /// `OPTIONS`, `CONNECT` and `TRACE` ask for no record at all. Only of `GET` and `HEAD` the
+    /// [canary](crate::guide::operating#the-canary) sees whether refusals are right.
     ///
     /// Defaults to `GET` and `HEAD`.
     pub fn methods(mut self, methods: impl IntoIterator<Item = Method>) -> Self {
@@ -272,7 +273,7 @@ impl Builder {
     /// [the canary](crate::guide::operating#the-canary). A handler that answers 2xx for records that do not exist must not be audited.
     /// Of two guards around one handler, the inner one takes a sample of its own of what the outer one lets through.
     ///
-    /// Defaults to 1; from 0, which audits nothing, to 10,000.
+    /// Defaults to 1; from 0, which audits nothing outside of [`Mode::Shadow`](crate::Mode::Shadow), to 10,000.
     pub fn audits_per_second(mut self, audits: u32) -> Self {
         self.settings.audits = audits;
         self.bound("audits_per_second", audits, 0..=10_000)

@@ -7,7 +7,7 @@ use serde_json::json;
 use super::facts::{self, Findings};
 use super::outcome::{Failure, Outcome, say};
 use super::rights;
-use super::target::{self, Server, Target};
+use super::target::{Server, Target};
 use crate::error::StoreError;
 use crate::filter::Sizing;
 use crate::observe::state::GuardState;
@@ -21,12 +21,11 @@ use crate::verdict::Doubt;
 pub(super) async fn run(target: &Target, json: bool) -> Outcome {
     let mut findings = Findings::default();
     let endpoint = target.endpoint()?;
-    let url = target::url(&target.url)?;
     let nodes = nodes(target, &endpoint).await?;
     let mut memory = Vec::new();
     for (address, keys) in &nodes {
         findings.node.clone_from(address);
-        match of_node(&endpoint, keys, user(&url), &mut findings).await {
+        match of_node(&endpoint, keys, endpoint.user(), &mut findings).await {
             Ok(told) => memory.extend(told),
             // Where nothing answers at all, there is nothing to judge.
             Err(error)
@@ -35,7 +34,7 @@ pub(super) async fn run(target: &Target, json: bool) -> Outcome {
             {
                 return Err(error.into());
             }
-            Err(error) => facts::of_refusal(&error, user(&url), &mut findings),
+            Err(error) => facts::of_refusal(&error, endpoint.user(), &mut findings),
         }
     }
     findings.node.clear();
@@ -125,22 +124,4 @@ fn of_state(state: &GuardState, findings: &mut Findings) -> u64 {
         Err(doubt) => findings.wrong(format!("filter: {doubt}"), doubt.advice()),
     }
     0
-}
-
-fn user(url: &str) -> &str {
-    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
-    let user = rest.rsplit_once('@').map_or("", |(user, _)| user);
-    user.split(':').next().filter(|user| !user.is_empty()).unwrap_or("default")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_user_of_a_url_is_found() {
-        assert_eq!(user("redis://guard:password@db"), "guard");
-        assert_eq!(user("redis://:password@db"), "default");
-        assert_eq!(user("redis://db"), "default");
-    }
 }

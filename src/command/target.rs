@@ -19,7 +19,7 @@ use crate::store::link::reply::Reply;
 use crate::store::link::resp::Packed;
 use crate::store::link::transport::{self, Transport};
 use crate::store::map::endpoint::Endpoint;
-use crate::store::redis::keys::Keys;
+use crate::store::redis::keys::{self, Keys};
 
 /// How often a survey of all shards, of a second each, and a change are tried.
 const TRIES: usize = 3;
@@ -47,6 +47,7 @@ pub(super) struct Target {
 impl Target {
     pub(super) fn endpoint(&self) -> Result<Endpoint, Failure> {
         settings::name(&self.name)?;
+        keys::judge_shards(self.shards)?;
         // `with` refuses a user without a password, as a guard does; Redis would never be told of it.
         Ok(Endpoint::parse(&url(&self.url)?)?.with(&Access::default())?)
     }

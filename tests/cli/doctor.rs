@@ -112,6 +112,12 @@ fn rights_and_commands_that_are_missing_are_found() {
     let lacks = RedisServer::with(&user(&["-bitfield", "-zrange"]));
     let mend = "ACL SETUSER guard +bitfield +zrange";
     finds("rights", &with_password(&lacks), &["users"], "lacks some of those", mend);
+    let directory = tempfile::tempdir().unwrap();
+    let socket = directory.path().join("redis.sock").display().to_string();
+    let options = [vec!["--unixsocket", &socket], user(&["-bitfield", "-zrange"])].concat();
+    let _lacks = RedisServer::with(&options);
+    let url = format!("redis+unix://{socket}?user=guard&pass=password");
+    finds("rights at a socket", &url, &["users"], "lacks some of those", mend);
     finds(
         "password",
         &lacks.url().replace("//", "//guard:no@"),

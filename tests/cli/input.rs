@@ -25,6 +25,7 @@ async fn bad_input_gets_a_sentence_and_a_status() {
         ("away_doctor", &["doctor", away, "users"], &[]),
         ("few_rights", &["check", &few, "users", "7"], &[]),
         ("shards", &["status", &url, "users", "--shards", "4"], &[]),
+        ("shards_three", &["doctor", &url, "users", "--shards", "3"], &[]),
         ("key", &["check", &url, "users", "7"], &[("BLOOM_GUARD_SECRET_KEY", "xyz")]),
         (
             "key_sign",

@@ -181,8 +181,13 @@ fn a_url_is_refused_with_the_reason_and_without_its_password() {
         let may_have = url.contains(['@', '#', '?']);
         assert!(may_have || !reason.contains("percent-encoded"), "{url}: {reason}");
     }
-    for url in ["redis://u:a/b@h", "redis://u:a?b@h", "redis://u:a#b@h", "redis+unix:///p?pass=a&b"]
-    {
+    for url in [
+        "redis://u:a/b@h",
+        "redis://u:a?b@h",
+        "redis://u:a#b@h",
+        "redis://u:a@b#c@h",
+        "redis+unix:///p?pass=a&b",
+    ] {
         let reason = refused(url);
         assert!(reason.contains("percent-encoded"), "{url}: {reason}");
     }

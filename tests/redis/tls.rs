@@ -252,6 +252,8 @@ async fn a_port_that_takes_tls_only_and_one_that_takes_none_are_named() {
     }
 }
 
+const UNKNOWN_KEY: &str = "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n";
+
 /// The problems of settings that cannot be, in words.
 fn problem(builder: Builder) -> String {
     let error = builder.build().expect_err("it cannot be");
@@ -281,6 +283,7 @@ fn what_cannot_be_read_or_used_is_an_error_at_once() {
         (tls().client_certificate_pem("no pem", &key), "there is no certificate"),
         (tls().client_certificate_pem(&chain, &chain), "there is no private key"),
         (tls().client_certificate_pem(&chain, &other), "does not go with its key"),
+        (tls().client_certificate_pem(&chain, UNKNOWN_KEY), "it or its key cannot be used"),
     ] {
         let told = over("rediss://localhost", tls);
         assert!(told.contains(words) && !told.contains("PRIVATE"), "{told}");

@@ -42,6 +42,25 @@ async fn a_sentinel_is_named() {
     named(&guard, Doubt::Refused(Refusal::REPLICA), "redis is a sentinel").await;
 }
 
+#[tokio::test]
+async fn a_redis_that_is_no_sentinel_is_not_called_too_old() {
+    let redis = RedisServer::start();
+    let url = format!("redis+sentinel://127.0.0.1:{}/ids", redis.port());
+    let guard = guard_over(&url, &Table::with(0..100)).build().unwrap();
+    named(&guard, Doubt::Disconnected, "it is no sentinel").await;
+}
+
+#[tokio::test]
+async fn a_socket_and_a_name_that_are_not_there_are_named() {
+    for (url, words) in [
+        ("redis+unix:///nowhere/redis.sock", "/nowhere/redis.sock: "),
+        ("redis://nowhere.invalid", "nowhere.invalid: "),
+    ] {
+        let guard = guard_over(url, &Table::with(0..100)).build().unwrap();
+        named(&guard, Doubt::Disconnected, words).await;
+    }
+}
+
 /// A user who may do all but one thing.
 const USER: [&str; 7] = ["ACL", "SETUSER", "guard", "on", ">p", "~*", "+@all"];
 

@@ -9,7 +9,7 @@ use crate::store::link::credentials::CredentialsProvider;
 #[cfg(feature = "tls")]
 use crate::store::link::tls::TlsSettings;
 use crate::store::map::endpoint::Endpoint;
-use crate::store::redis::keys::MOST_SHARDS;
+use crate::store::redis::keys;
 
 /// Where the filter is, and which one it is: with the crate feature `redis`.
 impl Builder {
@@ -125,13 +125,11 @@ impl Builder {
     ///
     /// Defaults to 1; a power of two, up to 1,024.
     pub fn shards(mut self, shards: u32) -> Self {
-        let is_good = shards.is_power_of_two() && shards <= MOST_SHARDS;
-        if !is_good {
-            let reason = format!("{shards} is no power of two from 1 to {MOST_SHARDS}");
-            return self.judge("shards", Err(SettingError::Invalid { setting: "shards", reason }));
+        let judged = keys::judge_shards(shards);
+        if judged.is_ok() {
+            self.shards = shards;
         }
-        self.shards = shards;
-        self.judge("shards", Ok(()))
+        self.judge("shards", judged)
     }
 
     /// The longest that a check waits for Redis. Then the answer is [unknown](Self::on_unknown).

@@ -101,7 +101,8 @@ impl Address {
             }
             #[cfg(unix)]
             ConnectionAddr::Unix(path) => {
-                return Ok(Driver::new(tokio::net::UnixStream::connect(path).await?));
+                let stream = tokio::net::UnixStream::connect(path).await;
+                return Ok(Driver::new(stream.map_err(|error| named(path.display(), &error))?));
             }
             _ => {
                 let reason = "no such connection can be made here";
@@ -147,10 +148,15 @@ impl Address {
     }
 }
 
+fn named(what: impl fmt::Display, error: &io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("{what}: {error}"))
+}
+
 /// Returns all addresses of a host, each once.
 async fn addresses(host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
     let mut seen = HashSet::new();
-    Ok(lookup_host((host, port)).await?.filter(|address| seen.insert(*address)).collect())
+    let found = lookup_host((host, port)).await.map_err(|error| named(host, &error))?;
+    Ok(found.filter(|address| seen.insert(*address)).collect())
 }
 
 /// Chooses some of a host's addresses at random.
@@ -167,8 +173,8 @@ type Tls = (tokio_rustls::TlsConnector, rustls::pki_types::ServerName<'static>);
 type Tls = std::convert::Infallible;
 
 async fn dial(address: SocketAddr, tls: Option<&Tls>) -> RedisResult<Driver> {
-    let named = |error: io::Error| io::Error::new(error.kind(), format!("{address}: {error}"));
-    let stream = TcpStream::connect(address).await.map_err(named)?;
+    let stream = TcpStream::connect(address).await;
+    let stream = stream.map_err(|error| named(address, &error))?;
     stream.set_nodelay(true)?;
     let local = stream.local_addr().ok();
     let mut driver = match tls {

@@ -102,8 +102,13 @@ impl TlsSettings {
         let Some((chain, key)) = &self.client else { return Ok(config.with_no_client_auth()) };
         let certificates = chain.certificates()?;
         let key = key.key()?;
-        let unfit =
-            |error: rustls::Error| chain.unfit(&format!("it does not go with its key: {error}"));
+        let unfit = |error: rustls::Error| {
+            let why = match error {
+                rustls::Error::InconsistentKeys(_) => "it does not go with its key",
+                _ => "it or its key cannot be used",
+            };
+            chain.unfit(&format!("{why}: {error}"))
+        };
         config.with_client_auth_cert(certificates, key).map_err(unfit)
     }
 

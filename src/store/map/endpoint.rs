@@ -59,6 +59,17 @@ impl Endpoint {
         }
     }
 
+    /// Returns the user that the URL names, or Redis's own.
+    #[cfg(feature = "cli")]
+    pub(crate) fn user(&self) -> &str {
+        let info = match self {
+            Self::Primary(_, info) => info.as_ref(),
+            Self::Sentinels(named, _) => Some(&named.redis),
+            Self::Cluster(cluster) => Some(&cluster.redis),
+        };
+        info.and_then(|info| info.redis_settings().username()).unwrap_or("default")
+    }
+
     pub(crate) fn slots(&self, keys: Arc<[Arc<str>]>) -> Option<Slots> {
         let Self::Cluster(cluster) = self else { return None };
         Some(Slots { cluster: Arc::clone(cluster), keys })

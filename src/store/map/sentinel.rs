@@ -18,6 +18,7 @@ use tokio::time::timeout;
 
 use super::named::{Names, Server};
 use crate::error::StoreError;
+use crate::refusal::Refusal;
 use crate::store::link::access::Access;
 use crate::store::link::connector::{Address, CONNECT, Connector};
 use crate::store::link::reply::odd;
@@ -116,7 +117,10 @@ impl Sentinel {
         };
         let mut get = cmd("SENTINEL");
         get.arg("GET-MASTER-ADDR-BY-NAME").arg(name);
-        let reply = ask(&*transport, ASKED, get, CONNECT).await?;
+        let reply = ask(&*transport, ASKED, get, CONNECT).await.map_err(|error| {
+            let is_unknown = error.is(Refusal::UNSUPPORTED);
+            if is_unknown { odd(ASKED, "an error: it is no sentinel") } else { error }
+        })?;
         *self.transport.lock() = Some(transport);
         if reply.is_nil() {
             let answer = format!("nothing: it knows no primary {name:?}");

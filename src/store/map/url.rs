@@ -43,7 +43,7 @@ impl Endpoint {
 /// What is wrong with a URL. Nothing of it is repeated, as it may hold a password.
 fn unreadable(url: &str, reason: &str) -> SettingError {
     let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
-    let is_cut = rest.split_once('@').is_some_and(|(before, _)| before.contains(['/', '?', '#']));
+    let is_cut = rest.rsplit_once('@').is_some_and(|(before, _)| before.contains(['/', '?', '#']));
     let hint = if is_cut || rest.contains("pass") {
         " (in a password, / ? # @ and & are percent-encoded)"
     } else {

@@ -1,12 +1,22 @@
 //! The names of a shard's keys, and the letters that stand for modes in the metadata and for scopes in nulls. All keys share one
 //! hash slot; ids never appear in one.
 
+use crate::error::SettingError;
 use crate::id::Digest;
 use crate::mode::Mode;
 use crate::nulls::scope::Scope;
 
 /// The most shards of a filter.
-pub(crate) const MOST_SHARDS: u32 = 1_024;
+const MOST_SHARDS: u32 = 1_024;
+
+/// Says what is wrong with a number of shards.
+pub(crate) fn judge_shards(shards: u32) -> Result<(), SettingError> {
+    if shards.is_power_of_two() && shards <= MOST_SHARDS {
+        return Ok(());
+    }
+    let reason = format!("{shards} is no power of two from 1 to {MOST_SHARDS}");
+    Err(SettingError::Invalid { setting: "shards", reason })
+}
 
 #[derive(Debug, Clone)]
 pub(crate) struct Keys {
