@@ -166,7 +166,8 @@ pub(super) fn url(given: &str) -> Result<String, Failure> {
 
 fn secret_key() -> Result<Option<SecretKey>, Failure> {
     const NAME: &str = "BLOOM_GUARD_SECRET_KEY";
-    let Ok(hex) = std::env::var(NAME) else { return Ok(None) };
+    let Some(hex) = std::env::var_os(NAME) else { return Ok(None) };
+    let hex = hex.to_string_lossy();
     // A number may have a sign.
     let digits = Some(hex.trim()).filter(|digits| digits.len() == 32 && !digits.starts_with('+'));
     match digits.and_then(|digits| u128::from_str_radix(digits, 16).ok()) {

@@ -38,7 +38,8 @@ pub(super) async fn run(target: &Target, json: bool) -> Outcome {
         for (line, number) in read {
             let line = line?;
             // A byte order mark is no part of an id.
-            let id = line.strip_prefix("\u{feff}".as_bytes()).unwrap_or(&line).trim_ascii_end();
+            let id = line.strip_prefix("\u{feff}".as_bytes()).unwrap_or(&line);
+            let id = id.strip_suffix(b"\r").unwrap_or(id);
             if !id.is_empty() {
                 batch.push((number, Id::new(id).ok()));
             }
