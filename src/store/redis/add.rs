@@ -84,9 +84,7 @@ impl Shard {
             inserted = Inserted::Perhaps;
         }
         self.known.recent.acknowledged(&digests, digester.key_id());
-        // Also into the copy of an earlier filter: ids that it holds pass.
-        let is_ours = |copy: &Header| copy.key_id == digester.key_id();
-        self.copies.hold(is_ours, digests.iter());
+        self.copies.hold(&digests, digester.key_id());
         // A replay in a later session may have begun without them.
         if !self.is_on(&connection) {
             return Err(LinkTrouble::not_yet().into());

@@ -15,7 +15,6 @@ pub(crate) mod keys;
 mod null;
 mod rebuild;
 mod regroup;
-mod sample;
 mod settings_mismatch;
 mod shard;
 mod shards;

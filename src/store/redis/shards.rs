@@ -92,7 +92,7 @@ impl Shards {
         if self.all[0].known.settings.observes {
             return;
         }
-        persist(tasks, name, "samples", self, Self::look_into_samples);
+        persist(tasks, name, "audits", self, Self::audit_copies);
         for shard in &self.all {
             persist(tasks, name, "own inserts", shard, Shard::replay_own_inserts);
             if shard.known.settings.copy_limit > 0 {
@@ -159,7 +159,7 @@ impl Shards {
         id: &Id,
         generation: Generation,
     ) -> Result<Distrusted, StoreError> {
-        self.shard_of(id).distrust(Some(id), generation).await
+        self.shard_of(id).distrust(id, generation).await
     }
 
     pub(crate) fn fleet_mode(&self) -> Arc<SharedMode> {

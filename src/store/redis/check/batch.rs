@@ -202,9 +202,6 @@ impl<'a> Part<'a> {
         proven: Option<&FilterCopy>,
     ) -> SmallVec<[(Lookup, bool); FEW]> {
         let mut by_id = digests.iter().zip(verdicts).peekable();
-        let present = by_id.clone().filter(|(_, (verdict, _))| *verdict == Verdict::Present);
-        let is_of = |copy: &Header| copy.is_same_build(header);
-        self.shard.copies.hold(is_of, present.map(|(digest, _)| digest));
         let generation = Some(header.generation);
         let of = |asked: &Asked| {
             if let Some((_, (verdict, scope))) = by_id.next_if(|(of, _)| **of == asked.digest) {
