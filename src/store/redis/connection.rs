@@ -15,7 +15,6 @@ use crate::store::link::resp::Packed;
 use crate::store::link::script::Script;
 use crate::store::link::session::Purpose;
 use crate::store::link::supervised::LinkTrouble;
-use crate::verdict::Doubt;
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Asked {
@@ -61,15 +60,6 @@ impl Connection {
 
     pub(crate) fn is_joined(&self) -> bool {
         self.on.identity.is_joined(self.shard, &self.identity)
-    }
-
-    /// Has this shard, and no other, joined anew.
-    pub(crate) fn leave(&self) {
-        if self.is_joined() {
-            let reason = "the shard's metadata or its data are not those the connection met";
-            let trouble = LinkTrouble { doubt: Doubt::Disconnected, reason: reason.to_owned() };
-            self.on.identity.note(self.shard, Err(trouble));
-        }
     }
 
     pub(crate) async fn ask(

@@ -12,12 +12,11 @@ use tokio::task::JoinSet;
 use tokio::time::sleep;
 
 use super::change_fleet::Change;
+use super::common::Common;
 use super::groups::Groups;
 use super::incarnation::join_all::is_turn_of;
-use super::incarnation::known_fleet::{FleetOfAll, KnownFleet};
 use super::incarnation::known_shard::KnownShard;
 use super::keys::Keys;
-use super::settings_mismatch::SettingsMismatchLog;
 use super::shard::Shard;
 use crate::background::persist;
 use crate::error::StoreError;
@@ -44,20 +43,16 @@ pub(crate) struct Shards {
     pub(crate) all: Box<[Arc<Shard>]>,
     /// Says in which of several shards an id is.
     digester: Option<Digester>,
-    pub(crate) fleet: Arc<FleetOfAll>,
     turn: AtomicUsize,
 }
 
 impl Shards {
     pub(crate) fn new(settings: &Settings, endpoints: &[Endpoint]) -> Self {
         let count = settings.sizing.shards;
-        let of_one = Arc::new(of_one(settings));
-        let mismatches = Arc::new(SettingsMismatchLog::new(&of_one));
-        let fleet = Arc::new(FleetOfAll::new(&settings.name));
+        let common = Arc::new(Common::new(of_one(settings)));
         let known = |number| {
-            let fleet = KnownFleet::new(Arc::clone(&fleet));
             let keys = Keys::of_shard(&settings.name, number, count);
-            Arc::new(KnownShard::new(keys, &of_one, &mismatches, fleet))
+            Arc::new(KnownShard::new(keys, &common))
         };
         let known: Arc<[_]> = (0..count).map(known).collect();
         let groups = Groups::new(settings, endpoints, Arc::clone(&known));
@@ -71,7 +66,6 @@ impl Shards {
             name: settings.name.as_str().into(),
             groups,
             digester: key.map(|key| Digester::new(key, &settings.name)),
-            fleet,
             turn: AtomicUsize::new(0),
             all,
         }
@@ -89,13 +83,13 @@ impl Shards {
         if self.all.len() > 1 {
             persist(tasks, name, "shards", self, Self::look_at_each);
         }
-        if self.all[0].known.settings.observes {
+        if self.all[0].known.settings().observes {
             return;
         }
         persist(tasks, name, "audits", self, Self::audit_copies);
         for shard in &self.all {
             persist(tasks, name, "own inserts", shard, Shard::replay_own_inserts);
-            if shard.known.settings.copy_limit > 0 {
+            if shard.known.settings().copy_limit > 0 {
                 persist(tasks, name, "copy", shard, Shard::keep_copy);
             }
         }
@@ -114,7 +108,7 @@ impl Shards {
 
     pub(crate) fn digest(&self, id: &Id) -> Option<Digest> {
         let (shard, placed) = self.place(id, None);
-        let live = || shard.current(Purpose::Checks);
+        let live = || shard.current(Purpose::Checks).ok();
         placed.map(|of| of.digest).or_else(|| Some(live()?.identity.digester.digest(id)))
     }
 
@@ -163,7 +157,7 @@ impl Shards {
     }
 
     pub(crate) fn fleet_mode(&self) -> Arc<SharedMode> {
-        Arc::clone(&self.fleet.mode)
+        Arc::clone(&self.all[0].known.common.mode)
     }
 
     /// Changes how all processes act, in the metadata of every shard. What one shard has taken is told to all, also where another

@@ -122,7 +122,7 @@ impl<'a> Part<'a> {
     /// Reads which filter is live, and puts the question to it.
     async fn look(&mut self, deadline: Duration) {
         let Ok(connection) = &self.connection else { return };
-        let view = self.shard.read_view(connection, deadline).await;
+        let view = self.shard.read_view(connection, deadline, &[]).await;
         let live = view.map_err(|error| error.doubt());
         match live.and_then(|view| self.shard.live_in(&view, connection)) {
             Ok(header) => self.put(self.shard.adopt(&header), None),
@@ -276,8 +276,8 @@ impl Shard {
             | Doubt::OtherKey,
         ) = vouched
         {
-            // The header that this process knows is outdated.
-            self.forget(header);
+            // The header that this process knows is outdated, unless it was replaced already.
+            self.filter.compare_and_swap(header, None::<Arc<Header>>);
         }
         vouched?;
         let head = said?;

@@ -8,7 +8,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::time::{sleep, timeout};
+use tokio::time::sleep;
 
 use super::answer::{Head, Page};
 use super::batch::{Part, ask};
@@ -35,7 +35,7 @@ impl Shard {
     /// Brings a copy up to the last insert. Returns whether it holds all inserts before the call; until it does, ids are asked for
     /// one by one.
     pub(crate) async fn catch_up(&self, copy: &Arc<FilterCopy>) -> bool {
-        let (node, deadline) = (self.node(), self.known.settings.check_deadline);
+        let (node, deadline) = (self.node(), self.known.settings().check_deadline);
         let Some(on) = node.link.current() else { return false };
         let mut part = Part::new(self, Arc::new(NodeSession { node, on }), &[]);
         let live = self.filter.load_full().filter(|live| live.is_same_build(&copy.header));
@@ -45,10 +45,8 @@ impl Shard {
         };
         part.put(live, Some(Arc::clone(copy)));
         let mut parts = [part];
-        timeout(deadline, ask(&mut parts, 1, deadline)).await.ok();
-        let is_proven = parts[0].is_proven;
-        copy.falls_behind(!is_proven);
-        is_proven
+        ask(&mut parts, 1, deadline).await;
+        parts[0].is_proven
     }
 }
 

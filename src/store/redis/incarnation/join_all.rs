@@ -76,7 +76,8 @@ impl JoinAll {
         identities: &Identities,
     ) -> Result<(), StoreError> {
         let shard = &self.shards[number];
-        match shard.join_anew(transport, process).await {
+        let known = shard.seen.last(None);
+        match shard.join(transport, process, known, shard.recent.held_by()).await {
             Ok(identity) => {
                 identities.note(number, Ok(identity));
                 shard.joins.notify_waiters();

@@ -1,7 +1,7 @@
 //! Inserts this process's recent ids again into an incarnation that may lack them.
 //!
 //! A process does so as soon as it meets a new incarnation, and trusts no filter of it before. Scans give all processes time for
-//! that: [`GRACE`](super::GRACE) after Redis has begun to work, and as long again after each call of a replay (`rebuild/wait.lua`).
+//! that: [`GRACE`] after Redis has begun to work, and as long again after each call of a replay (`rebuild/wait.lua`).
 //!
 //! A process gives its replay up if it has forgotten some of these ids, has another secret key, or has not finished when the
 //! transactions of all its inserts are over. Then the live filter stops answering, and the next one goes live only if its rebuild
@@ -14,8 +14,10 @@ use std::time::Duration;
 
 use tokio::time::sleep;
 
+use super::GRACE;
 use super::recent::Replay;
 use crate::error::StoreError;
+use crate::store::link::attempts::IDS_PER_CALL;
 use crate::store::link::script::Script;
 use crate::store::link::session::Purpose;
 use crate::store::redis::connection::Connection;
@@ -30,8 +32,8 @@ const REST: Duration = Duration::from_millis(100);
 const DOUBLINGS: u32 = 3;
 /// How often ids whose transactions are over are forgotten.
 const PRUNE: Duration = Duration::from_secs(60);
-/// Digests read from the recent inserts at once; one call of the add's script takes fewer.
-const TAKE: usize = 256;
+/// How long one call may take: less than scans wait for the next one. It has to pass a slow connection, too.
+const CALL: Duration = Duration::from_secs(1);
 const DEADLINE: Duration = Duration::from_millis(500);
 
 impl Shard {
@@ -43,7 +45,7 @@ impl Shard {
             let (joins, node) = (self.known.joins.notified(), self.node());
             let sessions = node.link.next_connection();
             let mut wait = PRUNE;
-            if let Some(connection) = self.current(Purpose::Inserts) {
+            if let Ok(connection) = self.current(Purpose::Inserts) {
                 let replayed = self.replay_once(&connection).await;
                 match &replayed {
                     // Logged once, and not at every attempt.
@@ -115,11 +117,12 @@ impl Shard {
             if replay.was_over(Duration::ZERO) {
                 return Err(StoreError::lost("the end of the own inserts' transactions"));
             }
-            let (digests, next) = self.known.recent.since(at, TAKE);
+            let (digests, next) = self.known.recent.since(at, IDS_PER_CALL);
             if digests.is_empty() {
                 break;
             }
-            self.add_again(connection, &digests).await?;
+            let _turn = connection.node.repeats.acquire().await;
+            self.add_digests(connection, &digests, Some(GRACE), CALL).await?;
             at = next;
             self.known.recent.replayed(&connection.identity.incarnation, at);
         }
@@ -140,7 +143,7 @@ impl Shard {
             return Err(StoreError::lost("the replay of own inserts"));
         }
         tracing::warn!(
-            filter = &*self.known.settings.name,
+            filter = &*self.known.settings().name,
             ?open,
             "own inserts are not replayed to redis; no filter is trusted until one is rebuilt after their \
              transactions, and none waits for this process"

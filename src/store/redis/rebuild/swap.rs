@@ -1,6 +1,7 @@
-//! *Swap*: puts the building filter live, and makes sure that it is.
+//! *Swap*: puts the building filter live.
 
-use super::build::{ShardBuild, outcome};
+use super::lease::CALL;
+use super::{ShardBuild, outcome};
 use crate::error::StoreError;
 use crate::filter::{Header, State};
 use crate::store::LiveFilter;
@@ -17,18 +18,18 @@ impl ShardBuild {
     pub(super) async fn swap(&self, ids: u64) -> Result<LiveFilter, StoreError> {
         let items = u32::try_from(ids).unwrap_or(u32::MAX);
         let live = Header { items, ..self.header.with_state(State::Live) };
-        let mut attempt = 1;
-        loop {
+        for attempt in 1.. {
             match self.try_swap(&live).await {
-                Err(StoreError::NoAnswer { .. }) if attempt < ATTEMPTS => attempt += 1,
-                Err(error) => return Err(error),
-                Ok(answer) => {
-                    outcome("the swap", &answer)?;
+                Err(StoreError::NoAnswer { .. }) if attempt < ATTEMPTS => {
+                    let redis = self.same_redis().await?;
+                    if self.shard.read_view(&redis, CALL, &[]).await?.live.filter == Ok(live) {
+                        break;
+                    }
+                }
+                answer => {
+                    outcome("the swap", &answer?)?;
                     break;
                 }
-            }
-            if self.view().await?.live.filter == Ok(live) {
-                break;
             }
         }
         self.shard.adopt(&live);

@@ -109,7 +109,7 @@ async fn who_waits_for_a_batch_that_nobody_sends_is_told_in_time() {
     let late = |lookup: &Lookup| lookup.verdict == Verdict::Unknown(Doubt::Timeout);
     assert!(lookups.len() == 2 && lookups.iter().all(late), "{lookups:?}");
     assert!(
-        begun.elapsed() <= shards.all[0].known.settings.check_deadline + Duration::from_millis(1)
+        begun.elapsed() <= shards.all[0].known.settings().check_deadline + Duration::from_millis(1)
     );
 }
 
