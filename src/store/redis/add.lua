@@ -40,7 +40,7 @@ end
 
 local head, len = look(KEYS[3])
 local next_head, next_len = look(KEYS[4])
--- A filter that was away, or is an older copy, lacks what was added meanwhile: 0 is no state.
+-- A filter that was away, or is an older copy, lacks inserts: 0 is no state.
 if is_whole(head, len, LIVE) and redis.call('GETRANGE', KEYS[3], 64, 71) ~= stamp(before) then
   redis.call('SETRANGE', KEYS[3], 11, '\0')
   head = look(KEYS[3])
@@ -122,8 +122,7 @@ local lacked = false
 if ARGV[7] ~= '' then
   lacked = add_to(KEYS[3], ARGV[7])
 elseif #head == 64 and string.byte(head, 12) == LIVE then
-  -- The caller finds no filter here, but others may: with another secret key, or a header read before it was damaged. So it
-  -- must not answer for this add.
+  -- Processes with another secret key, or with a header read before it was damaged, may take it for a filter: it lacks these ids.
   redis.call('SETRANGE', KEYS[3], 11, '\0')
 end
 -- A building filter that lacks this add keeps a lower stamp, and goes live no more.

@@ -77,8 +77,8 @@ impl Shard {
         Ok(inserted)
     }
 
-    /// Adds digests on this connection; of a replay, scans hold for so long for the next call. Returns also the filters that it
-    /// added them to.
+    /// Adds digests on this connection, and has scans wait for `hold` if it is a replay. Returns also the headers of the filters that
+    /// took them.
     pub(crate) async fn add_digests(
         &self,
         connection: &Connection,

@@ -5,8 +5,7 @@
 -- KEYS[1] bits   KEYS[2] meta
 -- ARGV[1] the generation, 8 bytes big-endian   ARGV[2] the state it gets, one byte   ARGV[3] the generation in decimal
 -- ARGV[4] the id's digest, 16 bytes   ARGV[5] the state of a live filter   ARGV[6] the state of one disproved twice
--- Returns {0} when the filter stays as it is, {1} when it is out of use, {2, digest} with the id found before when it is so
--- until a rebuild by schedule or by hand.
+-- Returns {0} when the filter stays as it is, {1} when it is out of use, {2, the digest of the id before} after a second id.
 if redis.call('TYPE', KEYS[1]).ok ~= 'string'
   or redis.call('GETRANGE', KEYS[1], 16, 23) ~= ARGV[1]
   or redis.call('GETRANGE', KEYS[1], 11, 11) ~= ARGV[5] then

@@ -13,8 +13,7 @@ pub(crate) const HOLDS: Duration = Duration::from_secs(3);
 /// A clock that is slewed may gain a twelfth (`maxslewrate` of chrony), and nobody notices: an eighth more is needed.
 const SLEWED: u32 = 8;
 
-/// Returns how much a rebuild needs of a record that reaches back so long: half of it, longer than a transaction and its insert, and
-/// some more.
+/// Returns how much a rebuild needs of a record's reach: half of it, which is longer than a transaction and its insert, and some more.
 pub(crate) fn needed_of_record(reach: Duration) -> Duration {
     reach / 2 + reach / 2 / SLEWED + CLOCKS_PART * 2
 }

@@ -29,7 +29,8 @@ pub(super) static VIEW: Script = Script::new("view.lua", include_str!("view.lua"
 /// Within what time each process polls each of many shards (`join_all.rs`).
 const ALL_POLL: Duration = Duration::from_secs(20);
 
-const SURVEY: Duration = Duration::from_secs(1);
+/// How often shards are surveyed, and how long each may take.
+pub(super) const SURVEY: Duration = Duration::from_secs(1);
 
 /// A shard of the guard's own filter: its keys, its node, and what this process knows of them.
 pub(crate) struct Shard {
@@ -177,10 +178,7 @@ impl Shard {
         *self.surveyed.lock()
     }
 
-    pub(crate) async fn survey(&self) -> Result<Survey, StoreError> {
-        self.look(SURVEY).await.map(|(survey, _)| survey)
-    }
-
+    /// Reads how the filter stands, and adopts it if it is to be trusted.
     pub(crate) async fn look(&self, deadline: Duration) -> Result<(Survey, View), StoreError> {
         self.surveyed.lock().take();
         let connection = self.connected(Purpose::Rebuilds, deadline).await?;
@@ -202,10 +200,7 @@ impl Shard {
         };
         let settles_us = self.known.settles_ms().map(|until| until.saturating_mul(1000));
         let settled_us = settles_us.filter(|until| *until < view.now_us);
-        // A generation ahead of the clock says that it was set back: the filter may be older than that moment.
-        let built_us = live.as_ref().map(|live| live.generation.get());
-        let future_us = built_us.ok().filter(|built| *built > view.now_us);
-        let due_us = settled_us.map(|until| future_us.unwrap_or(until)).max(Some(view.asked_us));
+        let due_us = settled_us.max(Some(view.asked_us));
         let live = live.map(|header| {
             let live = LiveFilter::from(header);
             let rate = self.copies.rate_beyond(&header);

@@ -17,7 +17,7 @@ use super::groups::Groups;
 use super::incarnation::join_all::is_turn_of;
 use super::incarnation::known_shard::KnownShard;
 use super::keys::Keys;
-use super::shard::Shard;
+use super::shard::{SURVEY, Shard};
 use crate::background::persist;
 use crate::error::StoreError;
 use crate::filter::Generation;
@@ -34,8 +34,6 @@ use crate::store::{
 
 /// The least number of ids that a shard's record of recent inserts holds, where the filter's may hold as many.
 const RECENT_IDS: u64 = 10_000;
-
-const LOOK: Duration = Duration::from_secs(1);
 
 pub(crate) struct Shards {
     pub(crate) name: Arc<str>,
@@ -57,7 +55,7 @@ impl Shards {
         let known: Arc<[_]> = (0..count).map(known).collect();
         let groups = Groups::new(settings, endpoints, Arc::clone(&known));
         let shard = |(number, known): (usize, &Arc<KnownShard>)| {
-            let node = groups.at_first(number);
+            let node = Arc::clone(&groups.servers[number % groups.servers.len()].node);
             Arc::new(Shard::new(number, count as usize, Arc::clone(known), node))
         };
         let all: Box<[_]> = known.iter().enumerate().map(shard).collect();
@@ -81,7 +79,7 @@ impl Shards {
             }
         }
         if self.all.len() > 1 {
-            persist(tasks, name, "shards", self, Self::look_at_each);
+            persist(tasks, name, "shards", self, Self::keep_surveyed);
         }
         if self.all[0].known.settings().observes {
             return;
@@ -124,11 +122,9 @@ impl Shards {
 
     /// Acknowledges ids. Where one shard fails, the ids of others may be inserted.
     pub(crate) async fn add(&self, ids: Vec<Id>) -> Result<Inserted, StoreError> {
-        if let [shard] = &*self.all {
-            return shard.add(ids).await;
-        }
-        if let [id] = &*ids {
-            return self.shard_of(id).add(ids).await;
+        if self.all.len() == 1 || ids.len() <= 1 {
+            let first = ids.first().map_or(&self.all[0], |id| self.shard_of(id));
+            return first.add(ids).await;
         }
         let mut parts: Vec<Vec<Id>> = vec![Vec::new(); self.all.len()];
         for id in ids {
@@ -181,14 +177,16 @@ impl Shards {
         Ok(views.into_iter().reduce(FleetView::with).expect("there is a shard"))
     }
 
-    /// Surveys the shards that are not known to be live, and the others by turns. The filter is live if all shards that answer are,
-    /// and as old as the oldest. Fails where no shard answers.
+    /// Surveys the shards that are not known to be live, and the others by turns: requests may not ask for ids of each. The filter is
+    /// live if all shards that answer are, and as old as the oldest. Fails where no shard answers.
     pub(crate) async fn survey(&self) -> Result<Survey, StoreError> {
         let turn = self.turn.fetch_add(1, Ordering::Relaxed);
         let is_turn = |shard: &Shard| is_turn_of(shard.number, self.all.len(), turn);
         let surveys = self.all.iter().map(async |shard| match shard.last_survey() {
-            Some(last) if last.live.is_ok() && !is_turn(shard) => Ok(last),
-            _ => shard.survey().await,
+            Some(last) if last.live.is_ok() && shard.filter.load().is_some() && !is_turn(shard) => {
+                Ok(last)
+            }
+            _ => shard.look(SURVEY).await.map(|(survey, _)| survey),
         });
         let with = |one, other| match (one, other) {
             (Ok(one), Ok(other)) => Ok(Survey::with(one, other)),
@@ -197,13 +195,10 @@ impl Shards {
         join_all(surveys).await.into_iter().reduce(with).expect("there is a shard")
     }
 
-    /// Surveys each second the shards that are not known to be live, and another one: requests may not ask for ids of each.
-    pub(crate) async fn look_at_each(self: Arc<Self>) {
-        for turn in (0..self.all.len()).cycle() {
-            sleep(LOOK).await;
-            let unknown =
-                |shard: &&Arc<Shard>| shard.number == turn || shard.filter.load().is_none();
-            join_all(self.all.iter().filter(unknown).map(|shard| shard.survey())).await;
+    async fn keep_surveyed(self: Arc<Self>) {
+        loop {
+            sleep(SURVEY).await;
+            self.survey().await.ok();
         }
     }
 

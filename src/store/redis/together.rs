@@ -53,7 +53,7 @@ impl FleetView {
 }
 
 impl Condition {
-    /// Returns the condition of a filter from those of its shards. Its trouble is the first shard's that has one, and says how many do not answer.
+    /// Returns the condition of a filter from its shards'. The trouble says how many do not answer, and why the first does not.
     pub(crate) fn of_shards(first: Self, others: impl Iterator<Item = Self>) -> Self {
         let (mut all, mut live) = (1, u64::from(first.live.is_ok()));
         let others = others.inspect(|shard| {

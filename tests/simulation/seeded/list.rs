@@ -93,8 +93,8 @@ pub(crate) const BUGS: &[Bug] = &[
         script("swap.lua", "redis.call('GETRANGE', KEYS[1], 0, 63) ~= ARGV[1]", "false"),
         script("swap.lua", "tonumber(meta[4] or '0') >= tonumber(ARGV[5])", "false"),
     ]),
-    bug("a leader's answer shared", ANY, &[raw(CHECK, "        node.check(self, live, Asked { digest, by_copy }, at, alone)\n", "        let question = format!(\"{self:p} {digest:?}\");
-        let sent = node.check(self, live, Asked { digest, by_copy }, at, alone)?;
+    bug("a leader's answer shared", ANY, &[raw(CHECK, "        node.check(self, live, Asked { digest, may_fence }, at, alone)\n", "        let question = format!(\"{self:p} {digest:?}\");
+        let sent = node.check(self, live, Asked { digest, may_fence }, at, alone)?;
         if !SEEDED {
             return Ok(sent);
         }
@@ -265,7 +265,7 @@ pub(crate) const BUGS: &[Bug] = &[
         source(ANSWER, "self.stamp >= self.last", "true"),
     ]),
     bug("a page that moves a copy to the last number", ANY, &[
-        source(CATCH_UP, "self.moves_to(greatest)", "self.moves_to(head.last)"),
+        source(CATCH_UP, "self.advance_to(greatest)", "self.advance_to(head.last)"),
     ]),
     bug("a copy's position taken at the end of its load", ANY, &[raw(LOAD, "        self.is_live(header, &connection).await?;
         let digester", "        let last = self.is_live(header, &connection).await?.stamp;

@@ -40,10 +40,10 @@ impl Shard {
         let mut part = Part::new(self, Arc::new(NodeSession { node, on }), &[]);
         let live = self.filter.load_full().filter(|live| live.is_same_build(&copy.header));
         let Some(live) = live.filter(|_| part.believed.is_ok()) else {
-            copy.falls_behind(true);
+            copy.note_behind(true);
             return false;
         };
-        part.put(live, Some(Arc::clone(copy)));
+        part.prepare(live, Some(Arc::clone(copy)));
         let mut parts = [part];
         ask(&mut parts, 1, deadline).await;
         parts[0].is_proven
@@ -52,9 +52,9 @@ impl Shard {
 
 impl FilterCopy {
     /// Takes in the record's entries beyond `since`. Returns whether the copy holds the last insert.
-    pub(super) fn takes(&self, page: &Page, head: &Head, since: i64) -> bool {
+    pub(super) fn take_page(&self, page: &Page, head: &Head, since: i64) -> bool {
         if page.has_floor {
-            self.is_left_behind();
+            self.leave_behind();
             return false;
         }
         self.hold(page.digests.iter());
@@ -62,7 +62,7 @@ impl FilterCopy {
         let greatest = page.greatest.unwrap_or(since);
         let is_last = greatest == head.stamp && greatest == head.last;
         if is_last || page.is_full() {
-            self.moves_to(greatest);
+            self.advance_to(greatest);
         }
         is_last
     }

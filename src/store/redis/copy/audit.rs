@@ -46,7 +46,7 @@ impl Shards {
             && shard.catch_up(&copy).await
             && copy.lacks(made)
         {
-            shard.copies.drops(&copy);
+            shard.copies.drop_damaged(&copy);
             tracing::error!(
                 filter = &*self.name,
                 generation = %copy.header.generation,

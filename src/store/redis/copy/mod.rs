@@ -59,17 +59,17 @@ impl FilterCopy {
         self.is_behind.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn moves_to(&self, number: i64) {
+    pub(crate) fn advance_to(&self, number: i64) {
         let grows = |at: i64| (at != LEFT_BEHIND).then_some(at.max(number));
         self.position.fetch_update(Ordering::Release, Ordering::Relaxed, grows).ok();
     }
 
-    pub(crate) fn falls_behind(&self, is_behind: bool) {
+    pub(crate) fn note_behind(&self, is_behind: bool) {
         self.is_behind.store(is_behind, Ordering::Relaxed);
     }
 
     /// Notes that it lacks inserts that the record has dropped: another copy is read.
-    pub(crate) fn is_left_behind(&self) {
+    pub(crate) fn leave_behind(&self) {
         self.position.store(LEFT_BEHIND, Ordering::Relaxed);
     }
 
@@ -105,7 +105,7 @@ impl Copies {
     }
 
     /// Drops a damaged copy. No other is read of its filter.
-    pub(crate) fn drops(&self, copy: &Arc<FilterCopy>) {
+    pub(crate) fn drop_damaged(&self, copy: &Arc<FilterCopy>) {
         self.damaged.store(copy.header.generation.get(), Ordering::Relaxed);
         self.current.compare_and_swap(copy, None::<Arc<FilterCopy>>);
     }
@@ -286,7 +286,7 @@ pub(crate) mod tests {
         let copy = copy_of(header(1), &digester, 0);
         let holds = |first: usize, last: usize| {
             copy.hold(digests[first..last].iter());
-            copy.moves_to(last as i64);
+            copy.advance_to(last as i64);
         };
         std::thread::scope(|scope| {
             // A fence that read one insert, and one that read all of them.

@@ -20,8 +20,8 @@ use crate::store::link::reply::{Reply, odd};
 use crate::store::link::script::{Script, hex};
 use crate::store::link::transport::Transport;
 use crate::store::link::transport::{Clock, HANDSHAKE, ask};
+use crate::store::redis::connection::Identity;
 use crate::store::redis::fleet::{Fleet, needed_of_record};
-use crate::store::redis::incarnation::identity::Identity;
 use crate::store::redis::keys::Keys;
 use crate::verdict::Doubt;
 
@@ -33,12 +33,9 @@ const MADE_ANEW: &str = "the filter's metadata were lost (FLUSHALL, DEL, an evic
 
 impl KnownShard {
     fn offer(&self) -> Result<SecretKey, StoreError> {
-        if let Some(key) = &self.settings().secret_key {
-            return Ok(key.clone());
-        }
-        let last = self.last_key.lock().clone();
+        let known = self.settings().secret_key.clone().or_else(|| self.last_key.lock().clone());
         let drawn = || random::bytes().map(SecretKey::new).map_err(StoreError::no_random);
-        last.map_or_else(drawn, Ok)
+        known.map_or_else(drawn, Ok)
     }
 
     /// Returns the key that the filter's metadata names.
@@ -150,7 +147,7 @@ impl KnownShard {
         JOIN.run(major, &keys, &args, send).await
     }
 
-    /// Joins again on a session that others may have left. Scans do not wait once more.
+    /// Joins again on the same session. Scans do not wait once more.
     pub(super) async fn recheck(
         &self,
         transport: &dyn Transport,

@@ -1,4 +1,4 @@
-//! What this process knows of a shard, whichever connection has told it.
+//! What this process knows of a shard, from all its connections.
 
 use std::sync::Arc;
 use std::time::Duration;

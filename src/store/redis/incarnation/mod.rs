@@ -5,7 +5,6 @@
 
 use std::time::Duration;
 
-pub(crate) mod identity;
 mod join;
 pub(crate) mod join_all;
 pub(crate) mod known_shard;

@@ -20,8 +20,7 @@ use crate::error::StoreError;
 use crate::store::link::attempts::IDS_PER_CALL;
 use crate::store::link::script::Script;
 use crate::store::link::session::Purpose;
-use crate::store::redis::connection::Connection;
-use crate::store::redis::incarnation::identity::Identity;
+use crate::store::redis::connection::{Connection, Identity};
 use crate::store::redis::shard::Shard;
 
 static GIVE_UP_REPLAY: Script =
@@ -93,7 +92,7 @@ impl Shard {
         let replay = self.known.recent.begin_replay(incarnation, digester.key_id());
         let was_over = replay.was_over(*age + joined.elapsed());
         let replayed = if was_over { Ok(()) } else { self.replay_up_to(connection, replay).await };
-        // Forgotten inserts may be open for longer than those that are replayed.
+        // Transactions of forgotten inserts may be open for longer.
         let forgotten = self.known.recent.complete_since(*age + joined.elapsed());
         match (replayed, forgotten) {
             (Err(_), _) if replay.was_over(Duration::ZERO) => {

@@ -28,7 +28,7 @@ const LOOKS: u32 = 4;
 
 impl RedisBuild {
     /// Looks at the shards that are not trusted, or whose build began before this moment of Redis's clock, µs. Returns nothing where
-    /// none is due, or others rebuild the first one.
+    /// none is due, or others rebuild one that is.
     pub(crate) async fn begin(
         shards: &Arc<Shards>,
         before_us: i64,
@@ -41,9 +41,7 @@ impl RedisBuild {
         for (shard, look) in shards.all.iter().zip(looks) {
             match look {
                 Ok((survey, ..)) if !all && !survey.is_older_than(before_us) => {}
-                // Where all are to be rebuilt, a rebuild under way may have begun too early.
-                Ok((_, view)) if view.is_leased && (all || due.is_empty()) => return Ok(None),
-                Ok((_, view)) if view.is_leased => {}
+                Ok((_, view)) if view.is_leased => return Ok(None),
                 Ok((_, view)) => match shard.understood(&view) {
                     Ok(()) => due.push(Due { shard: Arc::clone(shard), view }),
                     Err(error) => failed.push(error),

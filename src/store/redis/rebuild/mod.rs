@@ -15,7 +15,7 @@ use futures_util::future::{join_all, try_join_all};
 
 use self::lease::{CALL, Lease};
 use super::connection::Connection;
-use super::incarnation::identity::Identity;
+use super::connection::Identity;
 use super::shard::Shard;
 use super::shards::Shards;
 use super::view::View;
@@ -121,7 +121,7 @@ impl RedisBuild {
         let all = (failed.len() + self.builds.len()) as u64;
         let mut rebuilt = None::<LiveFilter>;
         for (build, given) in self.builds.iter().zip(given) {
-            match build.put_live(given, at).await {
+            match build.finish(given, at).await {
                 Ok(live) => rebuilt = Some(rebuilt.map_or(live, |others| others.with(live))),
                 Err(error) => failed.push(error),
             }
@@ -173,7 +173,7 @@ impl ShardBuild {
     }
 
     /// Takes the steps after the scan.
-    async fn put_live(&self, given: Filled, at: &Progress) -> Result<LiveFilter, StoreError> {
+    async fn finish(&self, given: Filled, at: &Progress) -> Result<LiveFilter, StoreError> {
         self.recent.iter().for_each(|digest| given.filter.insert(digest));
         at.enter(RebuildStep::Upload);
         at.to_upload(given.filter.byte_len() as u64);

@@ -55,7 +55,7 @@ impl ShardBuild {
         loop {
             let redis = self.same_redis().await?;
             let asked = Instant::now();
-            // A replay that was interrupted for so long is given the whole time once more.
+            // A replay may have been interrupted, too: it is given the whole time once more.
             if asked - last > GRACE / 2 {
                 answered = 0;
             }

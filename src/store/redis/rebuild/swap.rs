@@ -18,8 +18,21 @@ impl ShardBuild {
     pub(super) async fn swap(&self, ids: u64) -> Result<LiveFilter, StoreError> {
         let items = u32::try_from(ids).unwrap_or(u32::MAX);
         let live = Header { items, ..self.header.with_state(State::Live) };
+        let keys = &self.shard.known.keys;
+        let keys = [&keys.next, &keys.bits, &keys.meta].map(String::as_str);
+        let [len, leased_ms, generation] =
+            [live.string_len() as i64, self.leased_us / 1000, live.generation.get()]
+                .map(|number| number.to_string());
+        let args: [&[u8]; 6] = [
+            &self.header.encode(),
+            &live.encode(),
+            len.as_bytes(),
+            leased_ms.as_bytes(),
+            generation.as_bytes(),
+            &[State::Disproved, State::DisprovedTwice].map(State::as_byte),
+        ];
         for attempt in 1.. {
-            match self.try_swap(&live).await {
+            match self.run(&SWAP, &keys, &args).await {
                 Err(StoreError::NoAnswer { .. }) if attempt < ATTEMPTS => {
                     let redis = self.same_redis().await?;
                     if self.shard.read_view(&redis, CALL, &[]).await?.live.filter == Ok(live) {
@@ -27,30 +40,12 @@ impl ShardBuild {
                     }
                 }
                 answer => {
-                    outcome("the swap", &answer?)?;
+                    outcome("the swap", &answer?.text()?)?;
                     break;
                 }
             }
         }
         self.shard.adopt(&live);
         Ok(live.into())
-    }
-
-    async fn try_swap(&self, live: &Header) -> Result<String, StoreError> {
-        let keys = &self.shard.known.keys;
-        self.run(
-            &SWAP,
-            &[&keys.next, &keys.bits, &keys.meta],
-            &[
-                &self.header.encode(),
-                &live.encode(),
-                live.string_len().to_string().as_bytes(),
-                (self.leased_us / 1000).to_string().as_bytes(),
-                live.generation.get().to_string().as_bytes(),
-                &[State::Disproved, State::DisprovedTwice].map(State::as_byte),
-            ],
-        )
-        .await?
-        .text()
     }
 }

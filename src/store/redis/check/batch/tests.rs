@@ -62,7 +62,7 @@ impl Batch {
     async fn ask(&self, asked: &[(u8, &Connection)]) -> Vec<usize> {
         let check = |&(byte, live): &(u8, &Connection)| PendingCheck {
             live: Arc::clone(&live.on),
-            asked: Asked { digest: Digest::from_bytes([byte; 16]), by_copy: true },
+            asked: Asked { digest: Digest::from_bytes([byte; 16]), may_fence: true },
             answer: oneshot::channel().0,
         };
         let mut checks = asked.iter().map(check).collect();
@@ -94,7 +94,7 @@ async fn one_fence_answers_for_all_that_the_copy_lacks() {
     // And the block and the null of what the copy holds.
     assert_eq!(batch.ask(&[(1, live), (3, live)]).await, [5]);
     assert_eq!(batch.ask(&[(3, live)]).await, [4]);
-    copy.falls_behind(true);
+    copy.note_behind(true);
     assert_eq!(batch.ask(&[(1, live), (2, live)]).await, [5]);
 }
 
