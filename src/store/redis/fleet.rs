@@ -46,11 +46,6 @@ impl Fleet {
         left.map(|left| left.saturating_sub(self.told.elapsed()))
     }
 
-    #[cfg(test)]
-    pub(crate) fn fixed() -> Self {
-        Self::read(0, 0, Instant::now())
-    }
-
     /// Whether it was read lately enough to act on.
     pub(crate) fn holds(&self) -> bool {
         self.read.elapsed() <= HOLDS
@@ -63,7 +58,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_reading_of_three_seconds_ago_is_not_acted_on() {
-        let fleet = Fleet::fixed();
+        let fleet = Fleet::read(0, 0, Instant::now());
         assert!(fleet.holds());
         tokio::time::advance(HOLDS + Duration::from_millis(1)).await;
         assert!(!fleet.holds());

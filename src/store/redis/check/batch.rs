@@ -22,8 +22,9 @@ use crate::store::link::queue;
 use crate::store::link::refusal::serves_no_slot;
 use crate::store::link::resp::Packed;
 use crate::store::link::session::Purpose;
-use crate::store::redis::connection::{Asked, Connection, NodeSession, RedisNode};
-use crate::store::redis::connection::{Identities, JoinedAll};
+use crate::store::redis::connection::{
+    Asked, Connection, Identities, JoinedAll, NodeSession, RedisNode,
+};
 use crate::store::redis::copy::FilterCopy;
 use crate::store::redis::shard::Shard;
 use crate::store::redis::shards::Shards;
@@ -144,12 +145,6 @@ impl<'a> Part<'a> {
         let known = self.shard.known.seen.last_in(&connection.identity.incarnation);
         let keys = &self.shard.known.keys;
         self.question = Some(Question { keys, header, digests, positions, fence, known });
-    }
-
-    /// Returns the copy by which a fence may answer, if one may.
-    fn copy(&self, live: &Header) -> Option<Arc<FilterCopy>> {
-        let may = self.believed.is_ok() && self.asked.iter().any(|asked| asked.may_fence);
-        may.then(|| self.shard.copies.to_fence(live)).flatten()
     }
 
     /// Notes why Redis said nothing. A shard that the node does not serve is left at once: the node may serve it again, without
@@ -301,7 +296,9 @@ async fn ask_twice(parts: &mut [Part<'_>], at_once: usize, deadline: Duration) {
             match (&part.connection, part.shard.filter.load_full()) {
                 (Err(doubt), _) => part.answer = Err(*doubt),
                 (Ok(_), Some(header)) => {
-                    let copy = if may_fence { part.copy(&header) } else { None };
+                    let may = may_fence && part.believed.is_ok();
+                    let may = may && part.asked.iter().any(|asked| asked.may_fence);
+                    let copy = may.then(|| part.shard.copies.to_fence(&header)).flatten();
                     part.prepare(header, copy);
                 }
                 (Ok(_), None) => looks.push(part.look(deadline)),

@@ -40,7 +40,7 @@ pub(crate) fn joined(
         age: Duration::ZERO,
         joined: Instant::now(),
         newest,
-        fleet: ArcSwap::from_pointee(Fleet::fixed()),
+        fleet: ArcSwap::from_pointee(Fleet::read(0, 0, Instant::now())),
     };
     let identities = Identities::none(1);
     identities.note(0, Ok(identity));
