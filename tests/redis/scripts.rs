@@ -48,7 +48,6 @@ fn each_rule_of_distrust_leaves_the_filter_in_use() {
     }
     assert_eq!(distrust(8, "8", 2), (2, Some(1), DISPROVED_TWICE), "and lacks another id");
     assert_eq!(distrust(8, "8", 3), (0, None, DISPROVED_TWICE), "once");
-    assert_eq!(distrust(8, "", 3), (1, None, DISPROVED), "it is damaged");
     begin_anew("7 1111111111111111");
     assert_eq!(distrust(8, "8", 1), (1, None, DISPROVED), "that was of another generation");
     assert_eq!(distrust(8, "8", 2), (0, None, DISPROVED), "once");

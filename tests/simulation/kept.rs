@@ -251,8 +251,7 @@ fn late_answer() -> Plan {
 }
 
 /// The filter being built is put aside for a moment of the scan, in which a row's insert does not find it; the next
-/// insert does. The row is committed when that filter is live. The record has so many others that the looks at samples
-/// of it are unlikely to come upon this one.
+/// insert does. The row is committed when that filter is live.
 fn filter_put_aside() -> Plan {
     const IDS: std::ops::Range<u64> = 3..5;
     let put = || What::Redis(Mishap::Swap(vec!["next"]));
@@ -273,8 +272,7 @@ fn filter_put_aside() -> Plan {
     plan(DRAWN_UP + 2, Config { page: (2, 20), ..CONFIG }, operations)
 }
 
-/// The live filter is put aside for a moment, in which a row's insert does not find it. The record has so many others
-/// that the looks at samples of it are unlikely to come upon this one.
+/// The live filter is put aside for a moment, in which a row's insert does not find it.
 fn live_filter_put_aside() -> Plan {
     const ID: u64 = 8;
     let put = || What::Redis(Mishap::Swap(vec!["bits"]));

@@ -11,7 +11,7 @@
 -- ARGV[8]  to ARGV[10]: the same for the filter being built
 -- ARGV[11] how long scans wait for the next call of this replay, ms; '' if this is no replay
 -- Returns {'OK', the last of their numbers, 1 if the live filter lacked any of them}. Where nothing was inserted: {'OTHER'} in
--- another incarnation, {'STALE', the fields of view.lua} where a filter is another than the caller knows.
+-- another incarnation, {'STALE'} where a filter is another than the caller knows.
 local meta = redis.call('HMGET', KEYS[1], 'inc', 'last', 'reach', 'hold', 'heir')
 if meta[1] ~= ARGV[1] then return {'OTHER'} end
 local before = tonumber(meta[2] or '0')
@@ -22,9 +22,8 @@ local function number(of)
 end
 
 local function look(key)
-  local kind = redis.call('TYPE', key).ok
-  if kind ~= 'string' then return kind, '', 0 end
-  return kind, redis.call('GETRANGE', key, 0, 63), redis.call('STRLEN', key)
+  if redis.call('TYPE', key).ok ~= 'string' then return '', 0 end
+  return redis.call('GETRANGE', key, 0, 63), redis.call('STRLEN', key)
 end
 
 local LIVE, BUILDING = 0x55, 0x33
@@ -39,28 +38,28 @@ local function stamp(of)
   return struct.pack('>I4I4', math.floor(of / 4294967296), of % 4294967296)
 end
 
-local kind, head, len = look(KEYS[3])
-local next_kind, next_head, next_len = look(KEYS[4])
--- A filter that was away, or is an older copy, lacks what was added meanwhile: 0 is no state.
+local head, len = look(KEYS[3])
+local next_head, next_len = look(KEYS[4])
+-- A filter that was away, or is an older copy, lacks inserts: 0 is no state.
 if is_whole(head, len, LIVE) and redis.call('GETRANGE', KEYS[3], 64, 71) ~= stamp(before) then
   redis.call('SETRANGE', KEYS[3], 11, '\0')
-  kind, head, len = look(KEYS[3])
+  head = look(KEYS[3])
 end
 -- One that is built under no lease goes live no more.
-if next_kind ~= 'none' then
+if next_head ~= '' then
   local nonce = string.gsub(string.sub(next_head, 25, 32), '.', function(byte)
     return string.format('%02x', string.byte(byte))
   end)
   if nonce == '' or string.sub(redis.call('GET', KEYS[5]) or '', 1, 16) ~= nonce then
     redis.call('DEL', KEYS[4])
-    next_kind, next_head, next_len = 'none', '', 0
+    next_head, next_len = '', 0
   end
 end
 -- The length counts, too: a filter that the caller saw cut short may be whole again.
 local building = is_whole(next_head, next_len, BUILDING)
 if head ~= ARGV[5] or len ~= tonumber(ARGV[6])
   or building and (next_head ~= ARGV[8] or next_len ~= tonumber(ARGV[9])) then
-  return {'STALE', kind, head, len, next_kind, next_head, next_len, time[1], time[2]}
+  return {'STALE'}
 end
 
 redis.call('DEL', unpack(KEYS, 8))
@@ -123,8 +122,7 @@ local lacked = false
 if ARGV[7] ~= '' then
   lacked = add_to(KEYS[3], ARGV[7])
 elseif #head == 64 and string.byte(head, 12) == LIVE then
-  -- The caller finds no filter here, but others may: with another secret key, or a header read before it was damaged. So it
-  -- must not answer for this add.
+  -- Processes with another secret key, or with a header read before it was damaged, may take it for a filter: it lacks these ids.
   redis.call('SETRANGE', KEYS[3], 11, '\0')
 end
 -- A building filter that lacks this add keeps a lower stamp, and goes live no more.

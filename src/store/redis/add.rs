@@ -6,7 +6,6 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::connection::Connection;
-use super::incarnation::GRACE;
 use super::shard::{Shard, trusted};
 use super::view::View;
 use crate::error::StoreError;
@@ -15,7 +14,7 @@ use crate::id::{Digest, Id};
 use crate::settings::INSERT;
 use crate::store::Inserted;
 use crate::store::link::attempts::{ATTEMPT, Attempts, IDS_PER_CALL};
-use crate::store::link::reply::odd;
+use crate::store::link::reply::{Reply, odd};
 use crate::store::link::script::{Script, masks};
 use crate::store::link::session::Purpose;
 use crate::store::link::supervised::LinkTrouble;
@@ -23,9 +22,6 @@ use crate::store::link::supervised::LinkTrouble;
 /// An add needs next to no memory, and one that a full memory refuses would fail the application's write.
 static ADD: Script = Script::despite_oom("add.lua", include_str!("add.lua"));
 
-/// How long one call of a replay may take: less than scans wait for the next one. No caller waits for it, and it has to pass a slow
-/// connection, too.
-const REPLAY: Duration = Duration::from_secs(1);
 /// How often the filters may change under one add before it gives up.
 const CHANGES: u32 = 8;
 
@@ -44,7 +40,7 @@ impl Shard {
     /// Brings ids together that share a block of the live filter, so that the block is written once for them.
     fn sort_by_block(&self, ids: &mut [Id]) {
         let (view, connection) = (self.view.load(), self.current(Purpose::Inserts));
-        if let (Some(view), Some(connection)) = (&*view, connection)
+        if let (Some(view), Ok(connection)) = (&*view, connection)
             && let Some(header) = view.live.in_state(State::Live)
         {
             let digester = &connection.identity.digester;
@@ -54,67 +50,68 @@ impl Shard {
 
     async fn add_some(&self, ids: &[Id]) -> Result<Inserted, StoreError> {
         let mut attempts = Attempts::default();
-        let mut changes = 0;
         loop {
             match self.try_add(ids).await {
-                Ok(Some(inserted)) => return Ok(inserted),
-                Ok(None) if changes < CHANGES => changes += 1,
-                Ok(None) => return Err(StoreError::changing()),
+                Ok(inserted) => return Ok(inserted),
                 Err(error) => attempts.next_after(error).await?,
             }
         }
     }
 
-    /// Adds ids; returns nothing where the filters or the metadata have changed.
-    async fn try_add(&self, ids: &[Id]) -> Result<Option<Inserted>, StoreError> {
+    async fn try_add(&self, ids: &[Id]) -> Result<Inserted, StoreError> {
         let connection = self.connected(Purpose::Inserts, ATTEMPT).await?;
-        let view = self.known_view(&connection, ATTEMPT).await?;
         let digester = &connection.identity.digester;
         let digests: Vec<Digest> = ids.iter().map(|id| digester.digest(id)).collect();
-        let sent = Instant::now();
-        let added = self.send_add(&connection, &view, &digests, None, ATTEMPT).await?;
-        // This process may have stood still since the reply came, and the transaction's time counts from the sending.
-        if sent.elapsed() > INSERT {
-            return Err(StoreError::late(INSERT));
-        }
-        let Some(mut inserted) = added else { return Ok(None) };
+        let (view, mut inserted) = self.add_digests(&connection, &digests, None, ATTEMPT).await?;
         // That an id is new is an absence, and counts only if absences are believed.
         let live = view.live.in_state(State::Live).map(|live| trusted(*live, &connection));
         if !matches!(live, Some(Ok(_))) || self.believes(&connection).is_err() {
             inserted = Inserted::Perhaps;
         }
         self.known.recent.acknowledged(&digests, digester.key_id());
-        // Also into the copy of an earlier filter: ids that it holds pass.
-        let is_ours = |copy: &Header| copy.key_id == digester.key_id();
-        self.copies.hold(is_ours, digests.iter());
+        self.copies.hold(&digests, digester.key_id());
         // A replay in a later session may have begun without them.
         if !self.is_on(&connection) {
             return Err(LinkTrouble::not_yet().into());
         }
-        Ok(Some(inserted))
+        Ok(inserted)
     }
 
-    /// Adds digests again, on this connection and no other.
-    pub(crate) async fn add_again(
+    /// Adds digests on this connection, and has scans wait for `hold` if it is a replay. Returns also the headers of the filters that
+    /// took them.
+    pub(crate) async fn add_digests(
         &self,
         connection: &Connection,
         digests: &[Digest],
-    ) -> Result<(), StoreError> {
-        for part in digests.chunks(IDS_PER_CALL) {
-            let mut changes = 0;
-            loop {
-                let view = self.known_view(connection, REPLAY).await?;
-                let _turn = connection.node.repeats.acquire().await;
-                if self.send_add(connection, &view, part, Some(GRACE), REPLAY).await?.is_some() {
-                    break;
+        hold: Option<Duration>,
+        deadline: Duration,
+    ) -> Result<(Arc<View>, Inserted), StoreError> {
+        for _ in 0..=CHANGES {
+            let view = self.known_view(connection, deadline).await?;
+            let sent = Instant::now();
+            let reply = self.send_add(connection, &view, digests, hold, deadline).await?;
+            // This process may have stood still since the reply came, and the transaction's time counts from the sending.
+            if sent.elapsed() > INSERT {
+                return Err(StoreError::late(INSERT));
+            }
+            let (outcome, fields) = reply.outcome()?;
+            match (outcome.as_str(), &fields[..]) {
+                ("OK", [last, lacked]) => {
+                    self.known.seen.note(&connection.identity.incarnation, last.int()?);
+                    let is_new = lacked.int()? == 1;
+                    return Ok((view, if is_new { Inserted::New } else { Inserted::Perhaps }));
                 }
-                changes += 1;
-                if changes > CHANGES {
-                    return Err(StoreError::changing());
+                ("STALE", _) => self.view.store(None),
+                ("OTHER", _) => {
+                    // The metadata were lost or made anew: the next connection joins them.
+                    self.view.store(None);
+                    self.withdraw(connection);
+                    return Err(LinkTrouble::not_yet().into());
                 }
+                _ => return Err(odd(ADD.name(), outcome)),
             }
         }
-        Ok(())
+        Err(StoreError::changing())
     }
 
     /// Returns both headers as they were last seen, if this crate can set their bits.
@@ -126,7 +123,7 @@ impl Shard {
         let view = match self.view.load_full() {
             Some(view) => view,
             None => {
-                let view = Arc::new(self.read_view(connection, deadline).await?);
+                let view = Arc::new(self.read_view(connection, deadline, &[]).await?);
                 self.view.store(Some(Arc::clone(&view)));
                 view
             }
@@ -135,8 +132,6 @@ impl Shard {
         Ok(view)
     }
 
-    /// Sends an add, of a replay if scans have to hold for its next call. Returns nothing where the filters or the metadata are others
-    /// than this process knew.
     async fn send_add(
         &self,
         connection: &Connection,
@@ -144,7 +139,7 @@ impl Shard {
         digests: &[Digest],
         hold: Option<Duration>,
         deadline: Duration,
-    ) -> Result<Option<Inserted>, StoreError> {
+    ) -> Result<Reply, StoreError> {
         let keys = self.known.keys.of_add(digests);
         let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
         let packed: Vec<u8> = digests.iter().flat_map(|digest| *digest.as_bytes()).collect();
@@ -154,14 +149,14 @@ impl Shard {
             ours.map(|header| masks(header, digests)).unwrap_or_default()
         };
         let hold = hold.map_or_else(String::new, |hold| hold.as_millis().to_string());
-        let reply = connection
+        connection
             .script(
                 &ADD,
                 &keys,
                 &[
                     &connection.identity.incarnation,
-                    self.known.settings.record_life().as_millis().to_string().as_bytes(),
-                    (self.known.settings.recent_ids + 1).to_string().as_bytes(),
+                    self.known.settings().record_life().as_millis().to_string().as_bytes(),
+                    (self.known.settings().recent_ids + 1).to_string().as_bytes(),
                     &packed,
                     &view.live.head,
                     view.live.len.to_string().as_bytes(),
@@ -173,27 +168,6 @@ impl Shard {
                 ],
                 deadline,
             )
-            .await?;
-        let (outcome, fields) = reply.outcome()?;
-        let odd = || odd(ADD.name(), "an unknown outcome");
-        match outcome.as_str() {
-            "OK" => {
-                let [last, lacked] = fields.try_into().map_err(|_| odd())?;
-                self.known.seen.note(&connection.identity.incarnation, last.int()?);
-                Ok(Some(if lacked.int()? == 1 { Inserted::New } else { Inserted::Perhaps }))
-            }
-            "STALE" => {
-                let fields = fields.try_into().map_err(|_| odd())?;
-                self.view.store(Some(Arc::new(View::read(fields)?)));
-                Ok(None)
-            }
-            "OTHER" => {
-                // The metadata were lost or made anew: the next connection joins them.
-                self.view.store(None);
-                self.withdraw(connection);
-                Ok(None)
-            }
-            _ => Err(odd()),
-        }
+            .await
     }
 }

@@ -17,7 +17,7 @@ if ARGV[3] ~= '' and (meta[2] or '0') ~= ARGV[3] then return {'OVERTAKEN'} end
 if ARGV[4] ~= '' and tonumber(meta[3] or '0') <= tonumber(ARGV[4]) then return {'OVERTAKEN'} end
 if ARGV[7] == '1' then return {'OK', meta[2] or '0'} end
 if ARGV[4] ~= '' then
-  -- The caller has waited for the longest transaction of before, and each process has said since what it needs.
+  -- The caller has waited for the longest transaction until now, and each process has said since what it needs.
   if tonumber(meta[4] or '0') > 1 then redis.call('HSET', KEYS[1], 'reach', meta[4], 'heir', '0') end
   redis.call('HSET', KEYS[1], 'settles', '0')
 end

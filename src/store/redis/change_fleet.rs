@@ -46,7 +46,7 @@ impl Shard {
         match (outcome.as_str(), fields.first()) {
             ("OK", _) if how == Change::Judge => Ok(()),
             ("OK", Some(number)) => {
-                self.known.fleet.changed(change, number.int()?);
+                self.known.note_change(change, number.int()?);
                 if *change != FleetChange::Rebuild {
                     // No process acts on what it read before.
                     sleep(HOLDS).await;

@@ -1,27 +1,28 @@
-//! A connection by which a shard is asked.
+//! A connection by which a shard is asked, and what its session learnt when it joined the shards' metadata.
 
 use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
 use ::redis::{Cmd, Value};
+use arc_swap::ArcSwap;
+use tokio::time::Instant;
 
-use super::incarnation::identity::{Identities, Identity, JoinedAll};
+use super::fleet::Fleet;
 use crate::error::StoreError;
-use crate::id::Digest;
+use crate::id::{Digest, Digester};
 use crate::store::link::node::Node;
 use crate::store::link::reply::Reply;
 use crate::store::link::resp::Packed;
 use crate::store::link::script::Script;
-use crate::store::link::session::Purpose;
+use crate::store::link::session::{Purpose, Session};
 use crate::store::link::supervised::LinkTrouble;
-use crate::verdict::Doubt;
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Asked {
     /// Made with the session's secret key.
     pub(crate) digest: Digest,
-    pub(crate) by_copy: bool,
+    pub(crate) may_fence: bool,
 }
 
 pub(crate) type RedisNode = Node<Identities, Asked>;
@@ -63,15 +64,6 @@ impl Connection {
         self.on.identity.is_joined(self.shard, &self.identity)
     }
 
-    /// Has this shard, and no other, joined anew.
-    pub(crate) fn leave(&self) {
-        if self.is_joined() {
-            let reason = "the shard's metadata or its data are not those the connection met";
-            let trouble = LinkTrouble { doubt: Doubt::Disconnected, reason: reason.to_owned() };
-            self.on.identity.note(self.shard, Err(trouble));
-        }
-    }
-
     pub(crate) async fn ask(
         &self,
         step: &'static str,
@@ -101,6 +93,53 @@ impl Connection {
         let send = |command: Cmd| self.ask(script.name(), command, deadline);
         script.run(self.on.process.major, keys, args, send).await
     }
+}
+
+/// What a session learnt of each shard, by number.
+pub(crate) struct Identities(Box<[ArcSwap<Place>]>);
+
+/// What a session learnt of one shard, or why it has not joined it.
+type Place = Result<Arc<Identity>, LinkTrouble>;
+
+pub(crate) type JoinedAll = Session<Identities>;
+
+impl Identities {
+    pub(crate) fn none(shards: usize) -> Self {
+        let place = |_| ArcSwap::from_pointee(Err(LinkTrouble::not_yet()));
+        Self((0..shards).map(place).collect())
+    }
+
+    pub(crate) fn of(&self, shard: usize) -> Place {
+        (**self.0[shard].load()).clone()
+    }
+
+    /// Looks at the identity of a shard that is joined. Unlike [`of`](Self::of) it changes no count that all threads share.
+    pub(crate) fn see<T>(&self, shard: usize, look: impl FnOnce(&Identity) -> T) -> Option<T> {
+        self.0[shard].load().as_ref().as_ref().ok().map(|identity| look(identity))
+    }
+
+    pub(crate) fn is_joined(&self, shard: usize, identity: &Arc<Identity>) -> bool {
+        matches!(&**self.0[shard].load(), Ok(now) if Arc::ptr_eq(now, identity))
+    }
+
+    /// Notes what was learnt of a shard, or why it is not joined.
+    pub(crate) fn note(&self, shard: usize, place: Result<Identity, LinkTrouble>) {
+        self.0[shard].store(Arc::new(place.map(Arc::new)));
+    }
+}
+
+/// What a session learnt when it joined a shard's metadata.
+pub(crate) struct Identity {
+    pub(crate) digester: Digester,
+    /// 16 random bytes.
+    pub(crate) incarnation: Vec<u8>,
+    /// How old the incarnation was at most, when it was joined.
+    pub(crate) age: Duration,
+    pub(crate) joined: Instant,
+    /// The last generation that had gone live, or 0: no older one is trusted.
+    pub(crate) newest: i64,
+    /// What the metadata say of the fleet, as last read by this session.
+    pub(crate) fleet: ArcSwap<Fleet>,
 }
 
 #[cfg(test)]

@@ -15,27 +15,23 @@ static DISTRUST: Script = Script::new("distrust.lua", include_str!("distrust.lua
 
 const DEADLINE: Duration = Duration::from_millis(250);
 
-/// No state: no check takes such a filter for live.
-const SPOILT: u8 = 0;
-
 impl Shard {
-    /// Puts the live filter out of use for every process, if it is still of this generation: it lacks this id, which exists, or
-    /// without an id its data are damaged, whatever its source gives. A filter that took the place of a disproved one has to lack a
-    /// second id.
+    /// Puts the live filter out of use for every process, if it is still of this generation: it lacks this id, which exists. A filter
+    /// that took the place of a disproved one has to lack a second id.
     pub(crate) async fn distrust(
         &self,
-        lacks: Option<&Id>,
+        id: &Id,
         generation: Generation,
     ) -> Result<Distrusted, StoreError> {
         let connection = self.connected(Purpose::Inserts, DEADLINE).await?;
         let keys = [self.known.keys.bits.as_str(), self.known.keys.meta.as_str()];
-        let digest = lacks.map(|id| connection.identity.digester.digest(id));
-        let unless_rebuilt = digest.map_or(String::new(), |_| generation.get().to_string());
+        let number = generation.get().to_string();
+        let digest = connection.identity.digester.digest(id);
         let args: [&[u8]; 6] = [
             &generation.get().to_be_bytes(),
-            &[lacks.map_or(SPOILT, |_| State::Disproved.as_byte())],
-            unless_rebuilt.as_bytes(),
-            digest.as_ref().map_or(&[], |digest| digest.as_bytes().as_slice()),
+            &[State::Disproved.as_byte()],
+            number.as_bytes(),
+            digest.as_bytes(),
             &[State::Live.as_byte()],
             &[State::DisprovedTwice.as_byte()],
         ];

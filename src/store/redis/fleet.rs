@@ -13,8 +13,7 @@ pub(crate) const HOLDS: Duration = Duration::from_secs(3);
 /// A clock that is slewed may gain a twelfth (`maxslewrate` of chrony), and nobody notices: an eighth more is needed.
 const SLEWED: u32 = 8;
 
-/// Returns how much a rebuild needs of a record that reaches back so long: half of it, longer than a transaction and its insert, and
-/// some more.
+/// Returns how much a rebuild needs of a record's reach: half of it, which is longer than a transaction and its insert, and some more.
 pub(crate) fn needed_of_record(reach: Duration) -> Duration {
     reach / 2 + reach / 2 / SLEWED + CLOCKS_PART * 2
 }
@@ -47,11 +46,6 @@ impl Fleet {
         left.map(|left| left.saturating_sub(self.told.elapsed()))
     }
 
-    #[cfg(test)]
-    pub(crate) fn fixed() -> Self {
-        Self::read(0, 0, Instant::now())
-    }
-
     /// Whether it was read lately enough to act on.
     pub(crate) fn holds(&self) -> bool {
         self.read.elapsed() <= HOLDS
@@ -64,7 +58,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_reading_of_three_seconds_ago_is_not_acted_on() {
-        let fleet = Fleet::fixed();
+        let fleet = Fleet::read(0, 0, Instant::now());
         assert!(fleet.holds());
         tokio::time::advance(HOLDS + Duration::from_millis(1)).await;
         assert!(!fleet.holds());

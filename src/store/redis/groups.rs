@@ -1,5 +1,5 @@
 //! Which shards are on which node. Shards on one node are a group, and share its session. In a cluster a group follows the slot of its
-//! first shard to whichever node takes it over.
+//! first shard.
 
 use std::sync::Arc;
 
@@ -54,11 +54,6 @@ impl Groups {
         };
         groups.servers = endpoints.iter().enumerate().map(server).collect();
         groups
-    }
-
-    /// Returns the node that a shard is on at first.
-    pub(super) fn at_first(&self, number: usize) -> Arc<RedisNode> {
-        Arc::clone(&self.servers[number % self.servers.len()].node)
     }
 
     /// Returns a new group of one shard.

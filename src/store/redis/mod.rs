@@ -5,6 +5,7 @@
 mod add;
 mod change_fleet;
 mod check;
+mod common;
 mod connection;
 mod copy;
 mod distrust;
@@ -15,8 +16,6 @@ pub(crate) mod keys;
 mod null;
 mod rebuild;
 mod regroup;
-mod sample;
-mod settings_mismatch;
 mod shard;
 mod shards;
 mod together;

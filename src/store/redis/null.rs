@@ -19,20 +19,16 @@ static NULL: Script = Script::new("null.lua", include_str!("null.lua"));
 
 const REMOVE: Duration = Duration::from_millis(250);
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Source {
-    /// A handler answered 404.
-    Response,
-    /// The application told of a deletion, which may be a transaction's length ago.
-    Removal,
-}
+/// Whether the application told of a deletion, as the script takes it.
+const BY_REMOVAL: &[u8] = b"1";
+const BY_RESPONSE: &[u8] = b"";
 
 impl Shard {
     /// Remembers that the handler found an id missing.
     pub(super) async fn remember(self: Arc<Self>, id: Id, null: NewNull) -> Remembered {
-        let Some(live) = self.current(Purpose::Checks) else { return Remembered::Failed };
-        let deadline = self.known.settings.check_deadline;
-        let writing = self.write_null(&live, &id, null, Source::Response, deadline);
+        let Ok(live) = self.current(Purpose::Checks) else { return Remembered::Failed };
+        let deadline = self.known.settings().check_deadline;
+        let writing = self.write_null(&live, &id, null, BY_RESPONSE, deadline);
         // In all, also where the script has to be sent again: a response waits for this.
         match timeout(deadline, writing).await {
             Ok(Ok(remembered)) => remembered,
@@ -44,14 +40,14 @@ impl Shard {
     pub(super) async fn remove(&self, id: &Id, ttl: Duration) -> Result<Remembered, StoreError> {
         let live = self.connected(Purpose::Inserts, REMOVE).await?;
         let asked_us = live.on.redis_us(Instant::now());
-        let view = self.read_view(&live, REMOVE).await?;
+        let view = self.read_view(&live, REMOVE, &[]).await?;
         let Ok(header) = view.live() else {
             // Without a filter nothing is refused.
             return Ok(Remembered::Late);
         };
         let claim = NullClaim { asked_us, generation: Some(header.generation) };
         let null = NewNull { claim, scope: Scope::Everyone, ttl };
-        self.write_null(&live, id, null, Source::Removal, REMOVE).await
+        self.write_null(&live, id, null, BY_REMOVAL, REMOVE).await
     }
 
     async fn write_null(
@@ -59,7 +55,7 @@ impl Shard {
         live: &Connection,
         id: &Id,
         null: NewNull,
-        source: Source,
+        by: &[u8],
         deadline: Duration,
     ) -> Result<Remembered, StoreError> {
         let NewNull { claim: NullClaim { asked_us, generation }, scope, ttl } = null;
@@ -68,17 +64,16 @@ impl Shard {
         let null = self.known.keys.null(&digest);
         let keys = [&null, &self.known.keys.recent, &self.known.keys.meta].map(String::as_str);
         let value = format!("{}{}", char::from(scope.as_byte()), generation.get());
-        let removal: &[u8] = if source == Source::Removal { b"1" } else { b"" };
         let ttl = ttl.as_millis().to_string();
         let latest = asked_us
-            .saturating_add(self.known.settings.handler_time.as_micros() as i64)
+            .saturating_add(self.known.settings().handler_time.as_micros() as i64)
             .to_string();
         let args: [&[u8]; 6] = [
             value.as_bytes(),
             ttl.as_bytes(),
             latest.as_bytes(),
             digest.as_bytes(),
-            removal,
+            by,
             &live.identity.incarnation,
         ];
         let reply = live.script(&NULL, &keys, &args, deadline).await?.text()?;

@@ -14,12 +14,13 @@ use super::copy::Copies;
 use super::fleet::HOLDS;
 use super::incarnation::known_shard::KnownShard;
 use super::keys::Keys;
-use super::view::{Metadata, View};
+use super::view::View;
 use crate::error::StoreError;
 use crate::filter::{Header, newer};
 use crate::refusal::Refusal;
 use crate::store::link::script::Script;
 use crate::store::link::session::Purpose;
+use crate::store::link::supervised::LinkTrouble;
 use crate::store::{Condition, FleetView, LiveFilter, SeenMetadata, Survey};
 use crate::verdict::Doubt;
 
@@ -28,7 +29,8 @@ pub(super) static VIEW: Script = Script::new("view.lua", include_str!("view.lua"
 /// Within what time each process polls each of many shards (`join_all.rs`).
 const ALL_POLL: Duration = Duration::from_secs(20);
 
-const SURVEY: Duration = Duration::from_secs(1);
+/// How often shards are surveyed, and how long each may take.
+pub(super) const SURVEY: Duration = Duration::from_secs(1);
 
 /// A shard of the guard's own filter: its keys, its node, and what this process knows of them.
 pub(crate) struct Shard {
@@ -46,8 +48,6 @@ pub(crate) struct Shard {
     was_live: AtomicBool,
     /// The last survey, unless it failed.
     surveyed: Mutex<Option<Survey>>,
-    /// The figures of the live filter: its rate of false positives takes up to 60 µs to compute, for each of many shards.
-    said: Mutex<Option<(Header, LiveFilter)>>,
 }
 
 impl Shard {
@@ -63,11 +63,10 @@ impl Shard {
             at: ArcSwap::new(node),
             filter: ArcSwapOption::empty(),
             view: ArcSwapOption::empty(),
-            copies: Copies::new(known.settings.copy_limit),
+            copies: Copies::new(known.settings().copy_limit),
             doubt: Mutex::new(Doubt::Disconnected),
             was_live: AtomicBool::new(false),
             surveyed: Mutex::default(),
-            said: Mutex::default(),
             known,
         }
     }
@@ -82,10 +81,11 @@ impl Shard {
         self.known.joins.notify_waiters();
     }
 
-    pub(crate) fn current(&self, purpose: Purpose) -> Option<Connection> {
+    /// Returns a connection that has joined this shard's metadata, or why there is none, if that is known.
+    pub(crate) fn current(&self, purpose: Purpose) -> Result<Connection, Option<LinkTrouble>> {
         let node = self.node();
-        let on = node.link.current()?;
-        Connection::of(Arc::new(NodeSession { node, on }), purpose, self.number).ok()
+        let Some(on) = node.link.current() else { return Err(node.link.trouble()) };
+        Ok(Connection::of(Arc::new(NodeSession { node, on }), purpose, self.number)?)
     }
 
     /// Waits, up to a deadline, for a connection that has joined this shard's metadata. Fails with what the last attempt met.
@@ -119,7 +119,11 @@ impl Shard {
     /// Has this shard joined anew: on the connection's session, where other shards share it, else on a new one.
     pub(crate) fn withdraw(&self, connection: &Connection) {
         if self.of > 1 {
-            connection.leave();
+            if connection.is_joined() {
+                let reason = "the shard's metadata or its data are not those the connection met";
+                let trouble = LinkTrouble { doubt: Doubt::Disconnected, reason: reason.to_owned() };
+                connection.on.identity.note(self.number, Err(trouble));
+            }
             connection.node.link.look_now();
         } else {
             connection.node.link.withdraw(&connection.on);
@@ -137,40 +141,16 @@ impl Shard {
         *self.doubt.lock() = doubt;
     }
 
-    /// Forgets a live header that turned out to be outdated, unless it was replaced already.
-    pub(crate) fn forget(&self, outdated: &Arc<Header>) {
-        self.filter.compare_and_swap(outdated, None::<Arc<Header>>);
-    }
-
+    /// Reads both headers and the metadata; `args` are those of the script.
     pub(crate) async fn read_view(
         &self,
         connection: &Connection,
         deadline: Duration,
-    ) -> Result<View, StoreError> {
-        self.read_metadata(connection, deadline, &[]).await.map(|(view, _)| view)
-    }
-
-    /// Reads both headers and the metadata; `args` are those of the script.
-    pub(crate) async fn read_metadata(
-        &self,
-        connection: &Connection,
-        deadline: Duration,
         args: &[&[u8]],
-    ) -> Result<(View, Metadata), StoreError> {
+    ) -> Result<View, StoreError> {
         let Keys { bits, next, meta, lock, .. } = &self.known.keys;
         let keys = [bits, next, meta, lock].map(String::as_str);
-        let reply = connection.script(&VIEW, &keys, args, deadline).await?;
-        let [view @ .., incarnation, number, reach, asked, token, leased] = reply.fields::<14>()?;
-        let metadata = Metadata {
-            incarnation: incarnation.bytes()?,
-            mode_number: number.int()?,
-            // The record reaches back for twice the longest transaction, and farther.
-            longest: Duration::from_millis(reach.count()? / 2),
-            asked_us: asked.int()?,
-            token: token.int()?,
-            is_leased: leased.count()? > 0,
-        };
-        Ok((View::read(view)?, metadata))
+        View::read(connection.script(&VIEW, &keys, args, deadline).await?)
     }
 
     /// Fails if a key holds a filter that only a newer version of this crate can change.
@@ -185,12 +165,12 @@ impl Shard {
     /// Asks how the fleet stands, before a change. The longest transaction that processes state from now on counts for it.
     pub(crate) async fn view_fleet(&self) -> Result<FleetView, StoreError> {
         let connection = self.connected(Purpose::Rebuilds, SURVEY).await?;
-        let (view, metadata) = self.read_metadata(&connection, SURVEY, &[b"1"]).await?;
-        let Metadata { incarnation, mode_number, longest, .. } = metadata;
+        let view = self.read_view(&connection, SURVEY, &[b"1"]).await?;
+        let View { incarnation, mode_number, longest, now_us, .. } = view;
         let polled = if self.of > 1 { ALL_POLL } else { HOLDS };
         Ok(FleetView {
-            metadata: vec![SeenMetadata { incarnation, mode_number, now_us: view.now_us }],
-            longest_transaction: longest.max(self.known.settings.longest_transaction).max(polled),
+            metadata: vec![SeenMetadata { incarnation, mode_number, now_us }],
+            longest_transaction: longest.max(self.known.settings().longest_transaction).max(polled),
         })
     }
 
@@ -198,17 +178,11 @@ impl Shard {
         *self.surveyed.lock()
     }
 
-    pub(crate) async fn survey(&self) -> Result<Survey, StoreError> {
-        self.look(SURVEY).await.map(|(survey, ..)| survey)
-    }
-
-    pub(crate) async fn look(
-        &self,
-        deadline: Duration,
-    ) -> Result<(Survey, View, Metadata), StoreError> {
+    /// Reads how the filter stands, and adopts it if it is to be trusted.
+    pub(crate) async fn look(&self, deadline: Duration) -> Result<(Survey, View), StoreError> {
         self.surveyed.lock().take();
         let connection = self.connected(Purpose::Rebuilds, deadline).await?;
-        let (view, metadata) = self.read_metadata(&connection, deadline, &[]).await?;
+        let view = self.read_view(&connection, deadline, &[]).await?;
         let live = self.live_in(&view, &connection).and_then(|header| trusted(header, &connection));
         match &live {
             Ok(header) => drop(self.adopt(header)),
@@ -224,27 +198,22 @@ impl Shard {
             }
             live => live,
         };
-        let settles_us = self.known.fleet.settles_ms().map(|until| until.saturating_mul(1000));
+        let settles_us = self.known.settles_ms().map(|until| until.saturating_mul(1000));
         let settled_us = settles_us.filter(|until| *until < view.now_us);
-        // A generation ahead of the clock says that it was set back: the filter may be older than that moment.
-        let built_us = live.as_ref().map(|live| live.generation.get());
-        let future_us = built_us.ok().filter(|built| *built > view.now_us);
-        let due_us =
-            settled_us.map(|until| future_us.unwrap_or(until)).max(Some(metadata.asked_us));
+        let due_us = settled_us.max(Some(view.asked_us));
         let live = live.map(|header| {
-            let live = self.figures(header);
+            let live = LiveFilter::from(header);
             let rate = self.copies.rate_beyond(&header);
-            let live = LiveFilter { expected_rate: rate.unwrap_or(live.expected_rate), ..live };
-            self.said.lock().insert((header, live)).1
+            LiveFilter { expected_rate: rate.unwrap_or(live.expected_rate), ..live }
         });
         let survey = Survey::new(live, view.now_us, due_us);
         *self.surveyed.lock() = Some(survey);
-        Ok((survey, view, metadata))
+        Ok((survey, view))
     }
 
     pub(crate) fn adopt(&self, header: &Header) -> Arc<Header> {
         self.was_live.store(true, Ordering::Relaxed);
-        self.known.mismatches.compare_sizing(header);
+        self.known.common.compare_sizing(header);
         let header = Arc::new(*header);
         self.filter.store(Some(Arc::clone(&header)));
         header
@@ -260,29 +229,18 @@ impl Shard {
         })
     }
 
+    /// Returns the figures of the live filter. Its rate of false positives takes up to 60 µs to compute, for each of many shards.
     fn figures(&self, header: Header) -> LiveFilter {
-        let mut said = self.said.lock();
-        match *said {
-            Some((of, live)) if of == header => live,
-            _ => said.insert((header, LiveFilter::from(header))).1,
-        }
+        let surveyed = self.last_survey().and_then(|survey| survey.live.ok());
+        let surveyed = surveyed.filter(|live| live.generation == header.generation);
+        surveyed.unwrap_or_else(|| header.into())
     }
 
     pub(crate) fn condition(&self) -> Condition {
         let copy = self.copies.condition();
-        let node = self.node();
-        let broken = node.link.trouble();
-        let joined = |on| {
-            Connection::of(
-                Arc::new(NodeSession { node: Arc::clone(&node), on }),
-                Purpose::Checks,
-                self.number,
-            )
-        };
-        let connection = match node.link.current().map(joined) {
-            Some(Ok(connection)) => connection,
-            unjoined => {
-                let trouble = unjoined.and_then(Result::err).or(broken);
+        let connection = match self.current(Purpose::Checks) {
+            Ok(connection) => connection,
+            Err(trouble) => {
                 let doubt = trouble.as_ref().map_or(Doubt::Disconnected, |trouble| trouble.doubt);
                 let trouble = trouble.map(|trouble| trouble.reason);
                 return Condition { copy, ..Condition::of(Err(doubt), trouble) };
@@ -297,7 +255,7 @@ impl Shard {
         });
         let fleet = connection.identity.fleet.load();
         let describe = |doubt| format!("key {:?}: {doubt}", self.known.keys.bits);
-        let trouble = broken.map(|trouble| trouble.reason);
+        let trouble = connection.node.link.trouble().map(|trouble| trouble.reason);
         let trouble = trouble.or_else(|| live.as_ref().err().map(describe));
         let settling = fleet.settles_for();
         let record = fleet.record.filter(|_| fleet.holds());
@@ -311,7 +269,7 @@ impl Shard {
         if !connection.is_joined() {
             return Err(Doubt::Disconnected);
         }
-        if connection.on.may_evict() && !self.known.settings.accept_eviction {
+        if connection.on.may_evict() && !self.known.settings().accept_eviction {
             return Err(Doubt::Refused(Refusal::EVICTION));
         }
         let complete = self.known.recent.are_in(&connection.identity.incarnation);

@@ -12,13 +12,12 @@ use tokio::task::JoinSet;
 use tokio::time::sleep;
 
 use super::change_fleet::Change;
+use super::common::Common;
 use super::groups::Groups;
 use super::incarnation::join_all::is_turn_of;
-use super::incarnation::known_fleet::{FleetOfAll, KnownFleet};
 use super::incarnation::known_shard::KnownShard;
 use super::keys::Keys;
-use super::settings_mismatch::SettingsMismatchLog;
-use super::shard::Shard;
+use super::shard::{SURVEY, Shard};
 use crate::background::persist;
 use crate::error::StoreError;
 use crate::filter::Generation;
@@ -36,33 +35,27 @@ use crate::store::{
 /// The least number of ids that a shard's record of recent inserts holds, where the filter's may hold as many.
 const RECENT_IDS: u64 = 10_000;
 
-const LOOK: Duration = Duration::from_secs(1);
-
 pub(crate) struct Shards {
     pub(crate) name: Arc<str>,
     pub(crate) groups: Groups,
     pub(crate) all: Box<[Arc<Shard>]>,
     /// Says in which of several shards an id is.
     digester: Option<Digester>,
-    pub(crate) fleet: Arc<FleetOfAll>,
     turn: AtomicUsize,
 }
 
 impl Shards {
     pub(crate) fn new(settings: &Settings, endpoints: &[Endpoint]) -> Self {
         let count = settings.sizing.shards;
-        let of_one = Arc::new(of_one(settings));
-        let mismatches = Arc::new(SettingsMismatchLog::new(&of_one));
-        let fleet = Arc::new(FleetOfAll::new(&settings.name));
+        let common = Arc::new(Common::new(of_one(settings)));
         let known = |number| {
-            let fleet = KnownFleet::new(Arc::clone(&fleet));
             let keys = Keys::of_shard(&settings.name, number, count);
-            Arc::new(KnownShard::new(keys, &of_one, &mismatches, fleet))
+            Arc::new(KnownShard::new(keys, &common))
         };
         let known: Arc<[_]> = (0..count).map(known).collect();
         let groups = Groups::new(settings, endpoints, Arc::clone(&known));
         let shard = |(number, known): (usize, &Arc<KnownShard>)| {
-            let node = groups.at_first(number);
+            let node = Arc::clone(&groups.servers[number % groups.servers.len()].node);
             Arc::new(Shard::new(number, count as usize, Arc::clone(known), node))
         };
         let all: Box<[_]> = known.iter().enumerate().map(shard).collect();
@@ -71,7 +64,6 @@ impl Shards {
             name: settings.name.as_str().into(),
             groups,
             digester: key.map(|key| Digester::new(key, &settings.name)),
-            fleet,
             turn: AtomicUsize::new(0),
             all,
         }
@@ -87,15 +79,15 @@ impl Shards {
             }
         }
         if self.all.len() > 1 {
-            persist(tasks, name, "shards", self, Self::look_at_each);
+            persist(tasks, name, "shards", self, Self::keep_surveyed);
         }
-        if self.all[0].known.settings.observes {
+        if self.all[0].known.settings().observes {
             return;
         }
-        persist(tasks, name, "samples", self, Self::look_into_samples);
+        persist(tasks, name, "audits", self, Self::audit_copies);
         for shard in &self.all {
             persist(tasks, name, "own inserts", shard, Shard::replay_own_inserts);
-            if shard.known.settings.copy_limit > 0 {
+            if shard.known.settings().copy_limit > 0 {
                 persist(tasks, name, "copy", shard, Shard::keep_copy);
             }
         }
@@ -114,7 +106,7 @@ impl Shards {
 
     pub(crate) fn digest(&self, id: &Id) -> Option<Digest> {
         let (shard, placed) = self.place(id, None);
-        let live = || shard.current(Purpose::Checks);
+        let live = || shard.current(Purpose::Checks).ok();
         placed.map(|of| of.digest).or_else(|| Some(live()?.identity.digester.digest(id)))
     }
 
@@ -130,11 +122,9 @@ impl Shards {
 
     /// Acknowledges ids. Where one shard fails, the ids of others may be inserted.
     pub(crate) async fn add(&self, ids: Vec<Id>) -> Result<Inserted, StoreError> {
-        if let [shard] = &*self.all {
-            return shard.add(ids).await;
-        }
-        if let [id] = &*ids {
-            return self.shard_of(id).add(ids).await;
+        if self.all.len() == 1 || ids.len() <= 1 {
+            let first = ids.first().map_or(&self.all[0], |id| self.shard_of(id));
+            return first.add(ids).await;
         }
         let mut parts: Vec<Vec<Id>> = vec![Vec::new(); self.all.len()];
         for id in ids {
@@ -159,11 +149,11 @@ impl Shards {
         id: &Id,
         generation: Generation,
     ) -> Result<Distrusted, StoreError> {
-        self.shard_of(id).distrust(Some(id), generation).await
+        self.shard_of(id).distrust(id, generation).await
     }
 
     pub(crate) fn fleet_mode(&self) -> Arc<SharedMode> {
-        Arc::clone(&self.fleet.mode)
+        Arc::clone(&self.all[0].known.common.mode)
     }
 
     /// Changes how all processes act, in the metadata of every shard. What one shard has taken is told to all, also where another
@@ -187,14 +177,16 @@ impl Shards {
         Ok(views.into_iter().reduce(FleetView::with).expect("there is a shard"))
     }
 
-    /// Surveys the shards that are not known to be live, and the others by turns. The filter is live if all shards that answer are,
-    /// and as old as the oldest. Fails where no shard answers.
+    /// Surveys the shards that are not known to be live, and the others by turns: requests may not ask for ids of each. The filter is
+    /// live if all shards that answer are, and as old as the oldest. Fails where no shard answers.
     pub(crate) async fn survey(&self) -> Result<Survey, StoreError> {
         let turn = self.turn.fetch_add(1, Ordering::Relaxed);
         let is_turn = |shard: &Shard| is_turn_of(shard.number, self.all.len(), turn);
         let surveys = self.all.iter().map(async |shard| match shard.last_survey() {
-            Some(last) if last.live.is_ok() && !is_turn(shard) => Ok(last),
-            _ => shard.survey().await,
+            Some(last) if last.live.is_ok() && shard.filter.load().is_some() && !is_turn(shard) => {
+                Ok(last)
+            }
+            _ => shard.look(SURVEY).await.map(|(survey, _)| survey),
         });
         let with = |one, other| match (one, other) {
             (Ok(one), Ok(other)) => Ok(Survey::with(one, other)),
@@ -203,13 +195,10 @@ impl Shards {
         join_all(surveys).await.into_iter().reduce(with).expect("there is a shard")
     }
 
-    /// Surveys each second the shards that are not known to be live, and another one: requests may not ask for ids of each.
-    pub(crate) async fn look_at_each(self: Arc<Self>) {
-        for turn in (0..self.all.len()).cycle() {
-            sleep(LOOK).await;
-            let unknown =
-                |shard: &&Arc<Shard>| shard.number == turn || shard.filter.load().is_none();
-            join_all(self.all.iter().filter(unknown).map(|shard| shard.survey())).await;
+    async fn keep_surveyed(self: Arc<Self>) {
+        loop {
+            sleep(SURVEY).await;
+            self.survey().await.ok();
         }
     }
 

@@ -2,9 +2,6 @@
 
 use crate::store::{Condition, CopyState, FleetView, Record, ShardsState, Survey};
 
-/// A reason of this many bytes takes no further ones.
-const REASONS: usize = 200;
-
 impl CopyState {
     fn with(self, other: Self) -> Self {
         Self {
@@ -56,7 +53,7 @@ impl FleetView {
 }
 
 impl Condition {
-    /// Returns the condition of a filter from those of its shards. Its trouble says how many do not answer.
+    /// Returns the condition of a filter from its shards'. The trouble says how many do not answer, and why the first does not.
     pub(crate) fn of_shards(first: Self, others: impl Iterator<Item = Self>) -> Self {
         let (mut all, mut live) = (1, u64::from(first.live.is_ok()));
         let others = others.inspect(|shard| {
@@ -88,18 +85,8 @@ impl Condition {
             copy: copies.reduce(CopyState::with),
             settling: self.settling.max(other.settling),
             record: self.record.zip(other.record).map(|(one, other)| one.with(other)),
-            trouble: both(self.trouble, other.trouble),
+            trouble: self.trouble.or(other.trouble),
         }
-    }
-}
-
-/// Joins two reasons, unless they are the same or too long.
-fn both(one: Option<String>, other: Option<String>) -> Option<String> {
-    match (one, other) {
-        (Some(one), Some(other)) if one.len() < REASONS && !one.contains(&other) => {
-            Some(format!("{one}; {other}"))
-        }
-        (one, other) => one.or(other),
     }
 }
 
@@ -108,19 +95,6 @@ mod tests {
     use super::*;
     use crate::filter::Generation;
     use crate::store::LiveFilter;
-    use crate::verdict::Doubt;
-
-    #[test]
-    fn each_node_that_does_not_answer_is_named_once() {
-        let shard =
-            |trouble: &str| Condition::of(Err(Doubt::Disconnected), Some(trouble.to_owned()));
-        let others = ["b: gone", "a: gone", "b: gone"].map(shard);
-        let trouble = Condition::of_shards(shard("a: gone"), others.into_iter()).trouble;
-        assert_eq!(trouble.as_deref(), Some("a: gone; b: gone"));
-        let many = (0..256).map(|number| shard(&format!("key {number}: there is no filter")));
-        let trouble = Condition::of_shards(shard("a: gone"), many).trouble.unwrap();
-        assert!(trouble.len() < 2 * REASONS, "{trouble}");
-    }
 
     #[test]
     fn what_was_rebuilt_on_each_node_is_due_no_more_though_their_clocks_are_apart() {

@@ -1,4 +1,4 @@
-//! What the live and the building key hold, and whether that is a filter to trust.
+//! What the live and the building key hold, and the metadata beside them.
 
 use std::time::Duration;
 
@@ -50,9 +50,6 @@ pub(crate) struct View {
     pub(crate) next: Seen,
     /// Redis's clock, µs since the Unix epoch.
     pub(crate) now_us: i64,
-}
-
-pub(crate) struct Metadata {
     pub(crate) incarnation: Vec<u8>,
     pub(crate) mode_number: i64,
     /// The longest transaction that any process has stated.
@@ -64,12 +61,20 @@ pub(crate) struct Metadata {
 }
 
 impl View {
-    pub(crate) fn read(fields: [Reply; 8]) -> Result<Self, StoreError> {
-        let [kind, head, len, next_kind, next_head, next_len, seconds, micros] = fields;
+    pub(crate) fn read(reply: Reply) -> Result<Self, StoreError> {
+        let [kind, head, len, next_kind, next_head, next_len, rest @ ..] = reply.fields::<14>()?;
+        let [seconds, micros, incarnation, number, reach, asked, token, leased] = rest;
         Ok(Self {
             live: Seen::new(&kind.text()?, head.bytes()?, len.count()?),
             next: Seen::new(&next_kind.text()?, next_head.bytes()?, next_len.count()?),
             now_us: Reply::time(&seconds, &micros)?,
+            incarnation: incarnation.bytes()?,
+            mode_number: number.int()?,
+            // The record reaches back for twice the longest transaction, and farther.
+            longest: Duration::from_millis(reach.count()? / 2),
+            asked_us: asked.int()?,
+            token: token.int()?,
+            is_leased: leased.count()? > 0,
         })
     }
 

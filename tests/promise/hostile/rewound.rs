@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use bloom_guard::{BloomGuard, Verdict};
+use bloom_guard::BloomGuard;
 use futures_util::future::join_all;
 
 use super::{BITS, META};
 use support::model::{Table, get_looked_up, guard, guard_over, inserted, live};
 use support::redis_server::RedisServer;
-use support::{eventually, throughout};
+use support::throughout;
 
 /// An id whose insert was acknowledged, and is forgotten.
 const LOST: u64 = 4_711;
@@ -73,31 +73,4 @@ fn copy_all(redis: &RedisServer, from: &str, to: &str) {
     for key in [BITS, META, "bg:{users}:recent"] {
         redis.run::<i64>(&["COPY", &format!("{key}{from}"), &format!("{key}{to}"), "REPLACE"]);
     }
-}
-
-/// No check can see it. A look at what the record of inserts holds does, in the background.
-#[tokio::test]
-async fn bits_that_were_cleared_under_a_sound_header_are_noticed_by_the_record() {
-    let redis = RedisServer::start();
-    let table = Table::with(0..1_000);
-    let creator = guard_over(&redis.url(), &table).build().unwrap();
-    let other = guard(&redis.url()).build().unwrap();
-    live(&creator).await;
-    live(&other).await;
-    creator.insert_many(10_000..11_000_u64).await.unwrap();
-    let whole: Vec<u8> = redis.run(&["GET", BITS]);
-    let cleared = vec![0_u8; whole.len() - 192];
-    let mut clear = redis::cmd("SETRANGE");
-    clear.arg(BITS).arg(128).arg(&cleared).exec(&mut redis.connection()).unwrap();
-    for guard in [&creator, &other] {
-        eventually("it is noticed", Duration::from_secs(10), || async {
-            match guard.check(&10_500).await.unwrap() {
-                Verdict::Absent(_) => Err("refused".to_owned()),
-                _ => Ok(()),
-            }
-        })
-        .await;
-    }
-    live(&creator).await;
-    assert_eq!(creator.check(&10_500).await.unwrap(), Verdict::Present);
 }

@@ -93,8 +93,8 @@ pub(crate) const BUGS: &[Bug] = &[
         script("swap.lua", "redis.call('GETRANGE', KEYS[1], 0, 63) ~= ARGV[1]", "false"),
         script("swap.lua", "tonumber(meta[4] or '0') >= tonumber(ARGV[5])", "false"),
     ]),
-    bug("a leader's answer shared", ANY, &[raw(CHECK, "        node.check(self, live, Asked { digest, by_copy }, at, alone)\n", "        let question = format!(\"{self:p} {digest:?}\");
-        let sent = node.check(self, live, Asked { digest, by_copy }, at, alone)?;
+    bug("a leader's answer shared", ANY, &[raw(CHECK, "        node.check(self, live, Asked { digest, may_fence }, at, alone)\n", "        let question = format!(\"{self:p} {digest:?}\");
+        let sent = node.check(self, live, Asked { digest, may_fence }, at, alone)?;
         if !SEEDED {
             return Ok(sent);
         }
@@ -179,9 +179,8 @@ pub(crate) const BUGS: &[Bug] = &[
         script("add.lua", "if ARGV[11] ~= '' and now + ARGV[11] > tonumber(meta[4] or '0') then", "if false then"),
     ]),
     bug("a null left behind by a create", ANY, &[script("add.lua", "redis.call('DEL', unpack(KEYS, 8))", "")]),
-    bug("an insert into an outdated filter acknowledged", ANY, &[raw("store/redis/add.rs", "                Ok(None)\n            }\n            \"OTHER\"", "                Ok(SEEDED.then_some(Inserted::Perhaps))
-            }
-            \"OTHER\"")]),
+    bug("an insert into an outdated filter acknowledged", ANY, &[raw("store/redis/add.rs", "                (\"STALE\", _)", "                (\"STALE\", _) if SEEDED => return Ok((view, Inserted::Perhaps)),
+                (\"STALE\", _)")]),
     bug("an acknowledgement by a Redis that was left meanwhile", &[Forgetful], &[
         source("store/redis/add.rs", "self.is_on(&connection)", "true"),
     ]),
@@ -266,7 +265,7 @@ pub(crate) const BUGS: &[Bug] = &[
         source(ANSWER, "self.stamp >= self.last", "true"),
     ]),
     bug("a page that moves a copy to the last number", ANY, &[
-        source(CATCH_UP, "self.moves_to(greatest)", "self.moves_to(head.last)"),
+        source(CATCH_UP, "self.advance_to(greatest)", "self.advance_to(head.last)"),
     ]),
     bug("a copy's position taken at the end of its load", ANY, &[raw(LOAD, "        self.is_live(header, &connection).await?;
         let digester", "        let last = self.is_live(header, &connection).await?.stamp;
@@ -363,7 +362,7 @@ pub(crate) fn take_late<P: 'static>(asks: impl Fn(&P) -> bool) -> Vec<P> {
         }\n")]),
     // Filters of several pieces.
     bug("only the first piece of a filter uploaded and verified", ANY, &[
-        raw("store/redis/rebuild/build.rs", "    from.map(move |from| from..blocks", "    from.take(if SEEDED { 1 } else { usize::MAX }).map(move |from| from..blocks"), script("swap.lua", " or 192 + 64 * done ~= tonumber(ARGV[3])", ""),
+        raw("store/redis/rebuild/mod.rs", "    from.map(move |from| from..blocks", "    from.take(if SEEDED { 1 } else { usize::MAX }).map(move |from| from..blocks"), script("swap.lua", " or 192 + 64 * done ~= tonumber(ARGV[3])", ""),
     ]),
     bug("ids of one block take each other's bits out of an insert", ANY, &[
         source("store/link/script.rs", "*word |= mask", "*word = *mask"),
@@ -481,7 +480,7 @@ pub(crate) fn take_late<P: 'static>(asks: impl Fn(&P) -> bool) -> Vec<P> {
         script("change_fleet.lua", "if ARGV[3] ~= '' and", "if false and"),
     ]),
     bug("a Redis that was left believed when the name leads back to it", &[Forgetful], &[
-        source("store/redis/incarnation/join.rs", "self.seen.last(None)", "self.seen.last(Some(process.run))"),
+        source("store/redis/incarnation/join_all.rs", "shard.seen.last(None)", "shard.seen.last(Some(process.run))"),
     ]),
     // The table.
     bug("what was missed lately taken for absent", ANY, &[

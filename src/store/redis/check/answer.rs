@@ -59,7 +59,7 @@ pub(super) struct BatchReply {
     pub(super) page: Page,
 }
 
-/// The numbers by which a filter vouches for its bits, and those of the metadata that they have to agree with.
+/// The numbers by which a filter vouches for its bits, and the metadata's, with which they have to agree.
 #[derive(Debug)]
 pub(crate) struct Head {
     generation: i64,
@@ -105,7 +105,7 @@ fn ids(questions: &[&Question<'_>]) -> usize {
     questions.iter().map(|of| of.digests.len()).sum()
 }
 
-/// Reads the replies to [`commands`]. The reply of another filter than the one that was asked says nothing.
+/// Reads the replies to [`commands`]. Where the filter was replaced, its reply says nothing.
 pub(super) fn read(
     replies: &mut impl Iterator<Item = Value>,
     questions: &[&Question<'_>],

@@ -22,9 +22,10 @@ use crate::store::link::queue;
 use crate::store::link::refusal::serves_no_slot;
 use crate::store::link::resp::Packed;
 use crate::store::link::session::Purpose;
-use crate::store::redis::connection::{Asked, Connection, NodeSession, RedisNode};
+use crate::store::redis::connection::{
+    Asked, Connection, Identities, JoinedAll, NodeSession, RedisNode,
+};
 use crate::store::redis::copy::FilterCopy;
-use crate::store::redis::incarnation::identity::{Identities, JoinedAll};
 use crate::store::redis::shard::Shard;
 use crate::store::redis::shards::Shards;
 use crate::verdict::{Doubt, Proof, Verdict};
@@ -38,13 +39,11 @@ pub(super) struct Part<'a> {
     /// Each id once.
     asked: SmallVec<[Asked; FEW]>,
     callers: usize,
-    /// Whether an absence could be believed before the question was sent: the answer may be older than a replay that ends
-    /// meanwhile.
+    /// Whether an absence could be believed before the question was sent: a replay may end before the answer comes.
     pub(super) believed: Result<(), Doubt>,
     question: Option<Question<'a>>,
-    /// Whether it is to be asked: at first, and again where another filter answered than the one that was asked, or a fence
-    /// proved nothing.
-    is_open: bool,
+    /// Whether it is to be asked: at first, and again where the filter was replaced, or a fence proved nothing.
+    is_due: bool,
     /// Whether a fence has brought a copy up to the last insert.
     pub(super) is_proven: bool,
     /// The answer for each id, so far, and whether a fence gave it.
@@ -95,7 +94,7 @@ impl<'a> Part<'a> {
         let mut asked: SmallVec<[Asked; FEW]> = checks.iter().map(|check| check.asked).collect();
         asked.dedup_by(|one, kept| {
             let is_one = one.digest == kept.digest;
-            kept.by_copy &= one.by_copy || !is_one;
+            kept.may_fence &= one.may_fence || !is_one;
             is_one
         });
         let callers = checks.len();
@@ -106,7 +105,7 @@ impl<'a> Part<'a> {
             callers,
             believed: Ok(()),
             question: None,
-            is_open: true,
+            is_due: true,
             is_proven: false,
             answer: Err(Doubt::Timeout),
         };
@@ -119,23 +118,23 @@ impl<'a> Part<'a> {
         self.shard.believes(connection)
     }
 
-    /// Reads which filter is live, and puts the question to it.
+    /// Reads which filter is live, and prepares the question to it.
     async fn look(&mut self, deadline: Duration) {
         let Ok(connection) = &self.connection else { return };
-        let view = self.shard.read_view(connection, deadline).await;
+        let view = self.shard.read_view(connection, deadline, &[]).await;
         let live = view.map_err(|error| error.doubt());
         match live.and_then(|view| self.shard.live_in(&view, connection)) {
-            Ok(header) => self.put(self.shard.adopt(&header), None),
+            Ok(header) => self.prepare(self.shard.adopt(&header), None),
             Err(doubt) => self.answer = Err(doubt),
         }
     }
 
-    /// Puts the question to a filter; a fence answers for what a copy of it lacks.
-    pub(super) fn put(&mut self, header: Arc<Header>, copy: Option<Arc<FilterCopy>>) {
+    /// Prepares the question to a filter; a fence answers for what a copy of it lacks.
+    pub(super) fn prepare(&mut self, header: Arc<Header>, copy: Option<Arc<FilterCopy>>) {
         let Ok(connection) = &self.connection else { return };
         let fence = copy.and_then(|copy| copy.position().map(|since| (copy, since)));
         let lacks = |asked: &Asked| {
-            let copy = fence.as_ref().filter(|_| asked.by_copy);
+            let copy = fence.as_ref().filter(|_| asked.may_fence);
             copy.is_some_and(|(copy, _)| copy.lookup(&asked.digest) == Membership::Never)
         };
         let by_id = self.asked.iter().filter(|asked| !lacks(asked)).map(|asked| asked.digest);
@@ -146,12 +145,6 @@ impl<'a> Part<'a> {
         let known = self.shard.known.seen.last_in(&connection.identity.incarnation);
         let keys = &self.shard.known.keys;
         self.question = Some(Question { keys, header, digests, positions, fence, known });
-    }
-
-    /// Returns the copy by which a fence may answer, if one may.
-    fn copy(&self, live: &Header) -> Option<Arc<FilterCopy>> {
-        let may = self.believed.is_ok() && self.asked.iter().any(|asked| asked.by_copy);
-        may.then(|| self.shard.copies.to_fence(live)).flatten()
     }
 
     /// Notes why Redis said nothing. A shard that the node does not serve is left at once: the node may serve it again, without
@@ -180,15 +173,15 @@ impl<'a> Part<'a> {
         });
         let proven = fence.and_then(|(copy, since)| {
             let takes = |said: &BatchReply| {
-                self.believes().is_ok() && copy.takes(&said.page, &said.head, since)
+                self.believes().is_ok() && copy.take_page(&said.page, &said.head, since)
             };
             let is_proven = said.as_ref().is_ok_and(takes);
-            copy.falls_behind(!is_proven);
+            copy.note_behind(!is_proven);
             is_proven.then_some(copy)
         });
         self.is_proven = proven.is_some();
         let is_unproven = proven.is_none() && digests.len() < self.asked.len();
-        self.is_open = is_replaced || is_unproven && said.is_ok();
+        self.is_due = is_replaced || is_unproven && said.is_ok();
         self.answer =
             said.map(|said| self.found(&header, &digests, &said.verdicts, proven.as_deref()));
     }
@@ -202,9 +195,6 @@ impl<'a> Part<'a> {
         proven: Option<&FilterCopy>,
     ) -> SmallVec<[(Lookup, bool); FEW]> {
         let mut by_id = digests.iter().zip(verdicts).peekable();
-        let present = by_id.clone().filter(|(_, (verdict, _))| *verdict == Verdict::Present);
-        let is_of = |copy: &Header| copy.is_same_build(header);
-        self.shard.copies.hold(is_of, present.map(|(digest, _)| digest));
         let generation = Some(header.generation);
         let of = |asked: &Asked| {
             if let Some((_, (verdict, scope))) = by_id.next_if(|(of, _)| **of == asked.digest) {
@@ -279,8 +269,8 @@ impl Shard {
             | Doubt::OtherKey,
         ) = vouched
         {
-            // The header that this process knows is outdated.
-            self.forget(header);
+            // The header that this process knows is outdated, unless it was replaced already.
+            self.filter.compare_and_swap(header, None::<Arc<Header>>);
         }
         vouched?;
         let head = said?;
@@ -296,31 +286,27 @@ impl Shard {
 
 /// Asks all shards, and once more those whose filter was replaced since this process last looked, or whose fence proved nothing.
 async fn ask_twice(parts: &mut [Part<'_>], at_once: usize, deadline: Duration) {
-    for may_fence in [true, false] {
-        put(parts, may_fence, deadline).await;
-        ask(parts, at_once, deadline).await;
-    }
-}
-
-/// Puts questions to the shards that are to be asked, reading their headers only where none is known.
-async fn put(parts: &mut [Part<'_>], may_fence: bool, deadline: Duration) {
-    let mut looks = Vec::new();
     // A lone id is cheaper by itself.
     let is_lone = matches!(&*parts, [part] if part.asked.len() == 1);
-    for part in parts {
-        if !mem::take(&mut part.is_open) {
-            continue;
-        }
-        match (&part.connection, part.shard.filter.load_full()) {
-            (Err(doubt), _) => part.answer = Err(*doubt),
-            (Ok(_), Some(header)) => {
-                let copy = if may_fence && !is_lone { part.copy(&header) } else { None };
-                part.put(header, copy);
+    for may_fence in [!is_lone, false] {
+        // Headers are read only where none is known.
+        let mut looks = Vec::new();
+        for part in parts.iter_mut().filter_map(|part| mem::take(&mut part.is_due).then_some(part))
+        {
+            match (&part.connection, part.shard.filter.load_full()) {
+                (Err(doubt), _) => part.answer = Err(*doubt),
+                (Ok(_), Some(header)) => {
+                    let may = may_fence && part.believed.is_ok();
+                    let may = may && part.asked.iter().any(|asked| asked.may_fence);
+                    let copy = may.then(|| part.shard.copies.to_fence(&header)).flatten();
+                    part.prepare(header, copy);
+                }
+                (Ok(_), None) => looks.push(part.look(deadline)),
             }
-            (Ok(_), None) => looks.push(part.look(deadline)),
         }
+        join_all(looks).await;
+        ask(parts, at_once, deadline).await;
     }
-    join_all(looks).await;
 }
 
 /// Sends all questions at once. A command names keys of `at_once` shards at most.

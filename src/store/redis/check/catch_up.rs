@@ -8,7 +8,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::time::{sleep, timeout};
+use tokio::time::sleep;
 
 use super::answer::{Head, Page};
 use super::batch::{Part, ask};
@@ -35,28 +35,26 @@ impl Shard {
     /// Brings a copy up to the last insert. Returns whether it holds all inserts before the call; until it does, ids are asked for
     /// one by one.
     pub(crate) async fn catch_up(&self, copy: &Arc<FilterCopy>) -> bool {
-        let (node, deadline) = (self.node(), self.known.settings.check_deadline);
+        let (node, deadline) = (self.node(), self.known.settings().check_deadline);
         let Some(on) = node.link.current() else { return false };
         let mut part = Part::new(self, Arc::new(NodeSession { node, on }), &[]);
         let live = self.filter.load_full().filter(|live| live.is_same_build(&copy.header));
         let Some(live) = live.filter(|_| part.believed.is_ok()) else {
-            copy.falls_behind(true);
+            copy.note_behind(true);
             return false;
         };
-        part.put(live, Some(Arc::clone(copy)));
+        part.prepare(live, Some(Arc::clone(copy)));
         let mut parts = [part];
-        timeout(deadline, ask(&mut parts, 1, deadline)).await.ok();
-        let is_proven = parts[0].is_proven;
-        copy.falls_behind(!is_proven);
-        is_proven
+        ask(&mut parts, 1, deadline).await;
+        parts[0].is_proven
     }
 }
 
 impl FilterCopy {
     /// Takes in the record's entries beyond `since`. Returns whether the copy holds the last insert.
-    pub(super) fn takes(&self, page: &Page, head: &Head, since: i64) -> bool {
+    pub(super) fn take_page(&self, page: &Page, head: &Head, since: i64) -> bool {
         if page.has_floor {
-            self.is_left_behind();
+            self.leave_behind();
             return false;
         }
         self.hold(page.digests.iter());
@@ -64,7 +62,7 @@ impl FilterCopy {
         let greatest = page.greatest.unwrap_or(since);
         let is_last = greatest == head.stamp && greatest == head.last;
         if is_last || page.is_full() {
-            self.moves_to(greatest);
+            self.advance_to(greatest);
         }
         is_last
     }

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use tokio::time::Instant;
 
 use super::connection::Asked;
-use super::incarnation::identity::Identity;
+use super::connection::Identity;
 use super::shard::Shard;
 use super::shards::Shards;
 use crate::id::{Digest, Id, KeyedDigest};
@@ -51,7 +51,7 @@ impl Shards {
         self: &Arc<Self>,
         shard: &Shard,
         digest: impl FnOnce(&Identity) -> Option<Digest>,
-        by_copy: bool,
+        may_fence: bool,
         at: Instant,
         alone: bool,
     ) -> Result<SentCheck, Doubt> {
@@ -63,7 +63,7 @@ impl Shards {
             shard.note_doubt(Doubt::Disconnected);
             return Err(Doubt::Disconnected);
         };
-        node.check(self, live, Asked { digest, by_copy }, at, alone)
+        node.check(self, live, Asked { digest, may_fence }, at, alone)
     }
 }
 

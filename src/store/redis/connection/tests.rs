@@ -1,18 +1,15 @@
 //! Connections without a Redis, for these tests and others.
 
 use ::redis::RedisResult;
-use arc_swap::ArcSwap;
-use tokio::time::Instant;
 
 use super::*;
-use crate::id::{Digester, SecretKey};
+use crate::id::SecretKey;
 use crate::settings::Settings;
 use crate::store::BoxFuture;
 use crate::store::link::connector::Connector;
 use crate::store::link::session::tests::session;
 use crate::store::link::transport::Transport;
 use crate::store::map::endpoint::Endpoint;
-use crate::store::redis::fleet::Fleet;
 use crate::store::redis::shards::Shards;
 
 #[derive(Debug)]
@@ -43,7 +40,7 @@ pub(crate) fn joined(
         age: Duration::ZERO,
         joined: Instant::now(),
         newest,
-        fleet: ArcSwap::from_pointee(Fleet::fixed()),
+        fleet: ArcSwap::from_pointee(Fleet::read(0, 0, Instant::now())),
     };
     let identities = Identities::none(1);
     identities.note(0, Ok(identity));

@@ -58,7 +58,7 @@ impl Shard {
                 && told.replace(header.generation) != Some(header.generation)
             {
                 tracing::warn!(
-                    filter = &*self.known.settings.name,
+                    filter = &*self.known.settings().name,
                     %error,
                     "the live filter is not copied: Redis is asked also for ids that exist"
                 );

@@ -3,6 +3,7 @@
 //! "Present" may come from any copy, however old, since a request that passes is never wrong; only Redis says "absent": of an id by
 //! itself, or of all that a copy lacks once a fence has brought it up to the last insert (`check/catch_up.rs`). `load` reads it.
 
+mod audit;
 mod load;
 
 use std::sync::Arc;
@@ -58,17 +59,17 @@ impl FilterCopy {
         self.is_behind.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn moves_to(&self, number: i64) {
+    pub(crate) fn advance_to(&self, number: i64) {
         let grows = |at: i64| (at != LEFT_BEHIND).then_some(at.max(number));
         self.position.fetch_update(Ordering::Release, Ordering::Relaxed, grows).ok();
     }
 
-    pub(crate) fn falls_behind(&self, is_behind: bool) {
+    pub(crate) fn note_behind(&self, is_behind: bool) {
         self.is_behind.store(is_behind, Ordering::Relaxed);
     }
 
     /// Notes that it lacks inserts that the record has dropped: another copy is read.
-    pub(crate) fn is_left_behind(&self) {
+    pub(crate) fn leave_behind(&self) {
         self.position.store(LEFT_BEHIND, Ordering::Relaxed);
     }
 
@@ -104,19 +105,16 @@ impl Copies {
     }
 
     /// Drops a damaged copy. No other is read of its filter.
-    pub(crate) fn drops(&self, copy: &Arc<FilterCopy>) {
+    pub(crate) fn drop_damaged(&self, copy: &Arc<FilterCopy>) {
         self.damaged.store(copy.header.generation.get(), Ordering::Relaxed);
         self.current.compare_and_swap(copy, None::<Arc<FilterCopy>>);
     }
 
-    /// Puts ids into the copy, if it is of a filter that `is_of` names.
-    pub(crate) fn hold<'a>(
-        &self,
-        is_of: impl Fn(&Header) -> bool,
-        digests: impl Iterator<Item = &'a Digest>,
-    ) {
-        if let Some(copy) = self.current.load().as_ref().filter(|copy| is_of(&copy.header)) {
-            copy.hold(digests);
+    /// Puts inserted ids into the copy, also into one of an earlier filter: ids that it holds pass.
+    pub(crate) fn hold(&self, digests: &[Digest], key_id: u32) {
+        let current = self.current.load();
+        if let Some(copy) = current.as_ref().filter(|copy| copy.header.key_id == key_id) {
+            copy.hold(digests.iter());
         }
     }
 
@@ -271,12 +269,12 @@ pub(crate) mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_copy_takes_in_ids_of_its_own_filter_and_of_no_other() {
+    async fn a_copy_takes_in_ids_of_its_own_secret_key_and_of_no_other() {
         let (copies, digester) = copies();
-        let digest = digester.digest(&id(2));
-        copies.hold(|of| of.is_same_build(&header(2)), [&digest].into_iter());
+        let (digest, key_id) = (digester.digest(&id(2)), header(1).key_id);
+        copies.hold(&[digest], key_id + 1);
         assert_eq!(copies.copied(&id(2), None, None).1, None);
-        copies.hold(|of| of.is_same_build(&header(1)), [&digest].into_iter());
+        copies.hold(&[digest], key_id);
         assert!(copies.copied(&id(2), None, None).1.is_some());
     }
 
@@ -288,7 +286,7 @@ pub(crate) mod tests {
         let copy = copy_of(header(1), &digester, 0);
         let holds = |first: usize, last: usize| {
             copy.hold(digests[first..last].iter());
-            copy.moves_to(last as i64);
+            copy.advance_to(last as i64);
         };
         std::thread::scope(|scope| {
             // A fence that read one insert, and one that read all of them.

@@ -20,35 +20,35 @@ use crate::store::link::reply::{Reply, odd};
 use crate::store::link::script::{Script, hex};
 use crate::store::link::transport::Transport;
 use crate::store::link::transport::{Clock, HANDSHAKE, ask};
+use crate::store::redis::connection::Identity;
 use crate::store::redis::fleet::{Fleet, needed_of_record};
-use crate::store::redis::incarnation::identity::Identity;
 use crate::store::redis::keys::Keys;
 use crate::verdict::Doubt;
 
 /// A process that cannot join could insert nothing.
 static JOIN: Script = Script::despite_oom("join.lua", include_str!("join.lua"));
 
+const MADE_ANEW: &str = "the filter's metadata were lost (FLUSHALL, DEL, an eviction) or made anew, or its data have gone back \
+                         in time, or the clocks have parted";
+
 impl KnownShard {
     fn offer(&self) -> Result<SecretKey, StoreError> {
-        if let Some(key) = &self.settings.secret_key {
-            return Ok(key.clone());
-        }
-        let last = self.last_key.lock().clone();
+        let known = self.settings().secret_key.clone().or_else(|| self.last_key.lock().clone());
         let drawn = || random::bytes().map(SecretKey::new).map_err(StoreError::no_random);
-        last.map_or_else(drawn, Ok)
+        known.map_or_else(drawn, Ok)
     }
 
     /// Returns the key that the filter's metadata names.
     fn agree(&self, offered: &SecretKey, id: &str, key: &[u8]) -> Result<SecretKey, StoreError> {
         let theirs =
             u32::from_str_radix(id, 16).map_err(|_| odd(JOIN.name(), format!("key id {id:?}")))?;
-        let ours = offered.id_for(&self.settings.name);
+        let ours = offered.id_for(&self.settings().name);
         if theirs == ours {
             return Ok(offered.clone());
         }
         let drawn = <[u8; 16]>::try_from(key).ok().map(SecretKey::new);
-        match drawn.filter(|_| self.settings.secret_key.is_none()) {
-            Some(key) if key.id_for(&self.settings.name) == theirs => Ok(key),
+        match drawn.filter(|_| self.settings().secret_key.is_none()) {
+            Some(key) if key.id_for(&self.settings().name) == theirs => Ok(key),
             Some(_) => {
                 let reason = "its secret key and key id do not belong together";
                 Err(StoreError::unfit(&self.keys.meta, reason))
@@ -63,7 +63,7 @@ impl KnownShard {
     }
 
     /// Joins the metadata, telling what is known of an incarnation, and which one holds this process's inserts.
-    async fn join(
+    pub(super) async fn join(
         &self,
         transport: &dyn Transport,
         process: &RedisProcess,
@@ -80,12 +80,12 @@ impl KnownShard {
         let [key_id, key, incarnation, age, newest, rest @ ..] = reply.fields::<15>()?;
         let [number, last, seconds, micros, reach, fleet @ .., ids, floor] = rest;
         let key = self.agree(&offered, &key_id.text()?, &key.bytes()?)?;
-        let digester = Digester::new(&key, &self.settings.name);
+        let digester = Digester::new(&key, &self.settings().name);
         *self.last_key.lock() = Some(key);
         let incarnation = incarnation.bytes()?;
         let us = Reply::time(&seconds, &micros)?;
         let reach = Duration::from_millis(reach.count()?);
-        self.mismatches.compare_times(reach);
+        self.common.compare_times(reach);
         // At most: the reply may have been slow.
         let age = Duration::from_millis(age.count()?) + sent.elapsed();
         let told = Told {
@@ -97,12 +97,12 @@ impl KnownShard {
         if !self.seen.joined(process.run, told, age, Clock::now(us)) {
             return Err(StoreError::disconnected("redis's clock and this machine's have parted"));
         }
-        let mut fleet = self.fleet.read(fleet, us / 1000, sent)?;
+        let mut fleet = self.read_fleet(fleet, us / 1000, sent)?;
         // Zero says that nothing was dropped.
         let floor = Some(floor.int()?).filter(|floor| *floor > 0);
         let reaches =
             floor.map(|floor| Duration::from_micros(u64::try_from(us - floor).unwrap_or(0)));
-        let required = needed_of_record(reach.max(self.settings.record_life()));
+        let required = needed_of_record(reach.max(self.settings().record_life()));
         fleet.record = Some(Record { ids: ids.count()?, reaches, required });
         let newest = newest.int()?;
         let fleet = ArcSwap::from_pointee(fleet);
@@ -117,14 +117,14 @@ impl KnownShard {
         known: Told,
         held_by: Vec<u8>,
     ) -> Result<Reply, StoreError> {
-        let [settling, mode, number, told_ms] = self.fleet.offer().map(String::into_bytes);
-        let drawn = Some(offered).filter(|_| self.settings.secret_key.is_none());
+        let [settling, mode, number, told_ms] = self.offer_fleet().map(String::into_bytes);
+        let drawn = Some(offered).filter(|_| self.settings().secret_key.is_none());
         let incarnation: [u8; 16] = random::bytes().map_err(StoreError::no_random)?;
         let args = [
-            hex(offered.id_for(&self.settings.name)).into_bytes(),
+            hex(offered.id_for(&self.settings().name)).into_bytes(),
             drawn.map(|key| key.as_bytes().to_vec()).unwrap_or_default(),
-            if self.settings.observes { Vec::new() } else { incarnation.to_vec() },
-            self.settings.record_life().as_millis().to_string().into_bytes(),
+            if self.settings().observes { Vec::new() } else { incarnation.to_vec() },
+            self.settings().record_life().as_millis().to_string().into_bytes(),
             hex(process.run).into_bytes(),
             held_by,
             GRACE.as_millis().to_string().into_bytes(),
@@ -132,7 +132,7 @@ impl KnownShard {
             known.number.to_string().into_bytes(),
             known.last.to_string().into_bytes(),
             if known.parted { b"1".to_vec() } else { Vec::new() },
-            self.settings.settle.as_millis().to_string().into_bytes(),
+            self.settings().settle.as_millis().to_string().into_bytes(),
             settling,
             mode,
             number,
@@ -142,21 +142,12 @@ impl KnownShard {
         let Keys { meta, recent, bits, next, lock, .. } = &self.keys;
         let keys = [meta, recent, bits, next, lock].map(String::as_str);
         // An observer writes nothing.
-        let major = if self.settings.observes { 0 } else { process.major };
+        let major = if self.settings().observes { 0 } else { process.major };
         let send = |command: Cmd| ask(transport, JOIN.name(), command, HANDSHAKE);
         JOIN.run(major, &keys, &args, send).await
     }
 
-    /// Joins the metadata on a new session.
-    pub(super) async fn join_anew(
-        &self,
-        transport: &dyn Transport,
-        process: &RedisProcess,
-    ) -> Result<Identity, StoreError> {
-        self.join(transport, process, self.seen.last(None), self.recent.held_by()).await
-    }
-
-    /// Joins again on a session that others may have left. Scans do not wait once more.
+    /// Joins again on the same session. Scans do not wait once more.
     pub(super) async fn recheck(
         &self,
         transport: &dyn Transport,
@@ -168,12 +159,12 @@ impl KnownShard {
             // Another generation tells an observer that the live filter is damaged.
             Ok(found)
                 if found.incarnation == identity.incarnation
-                    && (!self.settings.observes || found.newest == identity.newest) =>
+                    && (!self.settings().observes || found.newest == identity.newest) =>
             {
                 identity.fleet.store(found.fleet.load_full());
                 Ok(())
             }
-            Ok(_) => Err(made_anew()),
+            Ok(_) => Err(StoreError::left(MADE_ANEW)),
             // A Redis that takes no writes answers no check either, and says why.
             Err(StoreError::Refused { reason, .. }) if !serves_no_slot(&reason) => Ok(()),
             Err(error) => Err(error),
@@ -194,17 +185,11 @@ impl KnownShard {
         let [incarnation, mode_at, settles] = reply.fields()?;
         let fleet = identity.fleet.load_full();
         let is_same = incarnation.optional_bytes()?.as_ref() == Some(&identity.incarnation)
-            && mode_at.int().unwrap_or(0) == self.fleet.mode_number()
+            && mode_at.int().unwrap_or(0) == self.common.mode.numbered().1
             && settles.int().unwrap_or(0) == fleet.settles_ms.unwrap_or(0);
         if is_same {
             identity.fleet.store(Arc::new(Fleet { read: sent, ..*fleet }));
         }
         Ok(is_same)
     }
-}
-
-fn made_anew() -> StoreError {
-    let reason = "the filter's metadata were lost (FLUSHALL, DEL, an eviction) or made anew, or its data have gone back \
-                  in time, or the clocks have parted";
-    StoreError::left(reason)
 }

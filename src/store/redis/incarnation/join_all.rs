@@ -6,7 +6,6 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use futures_util::future::try_join_all;
 use tokio::sync::Notify;
 
-use super::identity::Identities;
 use super::known_shard::KnownShard;
 use crate::error::StoreError;
 use crate::refusal::Refusal;
@@ -16,6 +15,7 @@ use crate::store::link::process::RedisProcess;
 use crate::store::link::refusal::has_moved;
 use crate::store::link::supervised::LinkTrouble;
 use crate::store::link::transport::Transport;
+use crate::store::redis::connection::Identities;
 use crate::verdict::Doubt;
 
 /// How many healthy shards are joined again in a second, and after how many seconds each is at the latest: a filter that no process
@@ -76,7 +76,8 @@ impl JoinAll {
         identities: &Identities,
     ) -> Result<(), StoreError> {
         let shard = &self.shards[number];
-        match shard.join_anew(transport, process).await {
+        let known = shard.seen.last(None);
+        match shard.join(transport, process, known, shard.recent.held_by()).await {
             Ok(identity) => {
                 identities.note(number, Ok(identity));
                 shard.joins.notify_waiters();

@@ -1,26 +1,31 @@
-//! What this process knows of a shard, whichever connection has told it.
+//! What this process knows of a shard, from all its connections.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::sync::Notify;
+use tokio::time::Instant;
 
-use super::known_fleet::KnownFleet;
 use super::recent::RecentInserts;
 use super::seen::LastIncarnation;
+use crate::error::StoreError;
 use crate::id::SecretKey;
+use crate::mode::Mode;
 use crate::settings::Settings;
+use crate::store::FleetChange;
+use crate::store::link::reply::{Reply, odd};
+use crate::store::redis::common::Common;
+use crate::store::redis::fleet::Fleet;
 use crate::store::redis::keys::Keys;
-use crate::store::redis::settings_mismatch::SettingsMismatchLog;
 
 pub(crate) struct KnownShard {
     pub(crate) keys: Keys,
-    /// The settings of one shard.
-    pub(crate) settings: Arc<Settings>,
-    pub(crate) mismatches: Arc<SettingsMismatchLog>,
+    pub(crate) common: Arc<Common>,
     pub(crate) recent: RecentInserts,
     pub(crate) seen: LastIncarnation,
-    pub(crate) fleet: KnownFleet,
+    /// What the metadata said when any connection last read them.
+    fleet: Mutex<Option<Fleet>>,
     /// Notified where a session has joined the metadata, and where the shard has moved to another node.
     pub(crate) joins: Notify,
     /// Offered again to a Redis that lost its metadata, so that digests stay good.
@@ -28,24 +33,13 @@ pub(crate) struct KnownShard {
 }
 
 impl KnownShard {
-    pub(crate) fn new(
-        keys: Keys,
-        settings: &Arc<Settings>,
-        mismatches: &Arc<SettingsMismatchLog>,
-        fleet: KnownFleet,
-    ) -> Self {
-        let capacity = usize::try_from(settings.recent_ids).unwrap_or(usize::MAX);
+    pub(crate) fn new(keys: Keys, common: &Arc<Common>) -> Self {
         Self {
             keys,
-            recent: RecentInserts::new(
-                settings.longest_transaction,
-                settings.handler_time,
-                capacity,
-            ),
-            settings: Arc::clone(settings),
-            mismatches: Arc::clone(mismatches),
+            common: Arc::clone(common),
+            recent: RecentInserts::new(&common.settings),
             seen: LastIncarnation::default(),
-            fleet,
+            fleet: Mutex::default(),
             joins: Notify::new(),
             last_key: Mutex::new(None),
         }
@@ -53,5 +47,71 @@ impl KnownShard {
 
     pub(crate) fn key(&self) -> Arc<str> {
         self.keys.bits.as_str().into()
+    }
+
+    pub(crate) fn settings(&self) -> &Settings {
+        &self.common.settings
+    }
+
+    /// Returns until when the filter settles, by Redis's clock, ms.
+    pub(crate) fn settles_ms(&self) -> Option<i64> {
+        self.fleet.lock().and_then(|fleet| fleet.settles_ms)
+    }
+
+    /// Notes what this process has changed: before a poll shows it, Redis may have lost it.
+    pub(crate) fn note_change(&self, change: &FleetChange, number: i64) {
+        let mode = match change {
+            FleetChange::Mode(mode) => *mode,
+            FleetChange::Enforce { .. } => Mode::Enforce,
+            FleetChange::Rebuild => return,
+        };
+        self.common.note_mode(mode, number);
+    }
+
+    /// Returns what a join tells of the fleet, as the last arguments of its script.
+    pub(super) fn offer_fleet(&self) -> [String; 4] {
+        let fleet = *self.fleet.lock();
+        let (mode, number) = self.common.mode.numbered();
+        let mode = if number > 0 { mode.letter().to_string() } else { String::new() };
+        // No less than 1: settling ends with a rebuild.
+        let rest = |rest: Duration| rest.as_millis().max(1);
+        let settling = fleet.map(|fleet| fleet.settles_for().map_or(0, rest).to_string());
+        let told_ms = fleet.map_or(0, |fleet| fleet.told_ms);
+        [settling.unwrap_or_default(), mode, number.to_string(), told_ms.to_string()]
+    }
+
+    /// Reads what a join was told of the fleet; `sent` is when it was asked, `now_ms` what Redis's clock showed.
+    pub(super) fn read_fleet(
+        &self,
+        fields: [Reply; 3],
+        now_ms: i64,
+        sent: Instant,
+    ) -> Result<Fleet, StoreError> {
+        let [settles, mode, number] = fields;
+        let mode = mode.text()?;
+        let mode =
+            Mode::from_letter(&mode).ok_or_else(|| odd("join.lua", format!("mode {mode:?}")))?;
+        let read = Fleet::read(settles.int()?, now_ms, sent);
+        self.common.note_mode(mode, number.int()?);
+        let before = self.fleet.lock().replace(read);
+        let settled_before = before.is_none_or(|before| before.settles_ms.is_none());
+        if settled_before != read.settles_ms.is_none() {
+            self.common.note_settling(settled_before);
+        }
+        Ok(read)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mode_that_one_shard_tells_of_is_told_to_all() {
+        let common = Arc::new(Common::new(Settings::new("users".into())));
+        let shards = [0, 1].map(|_| KnownShard::new(Keys::new("users"), &common));
+        shards[0].note_change(&FleetChange::Mode(Mode::Off), 7);
+        let [_, mode, number, _] = shards[1].offer_fleet();
+        assert_eq!((mode.as_str(), number.as_str(), common.mode.get()), ("o", "7", Mode::Off));
     }
 }

@@ -5,10 +5,8 @@
 
 use std::time::Duration;
 
-pub(crate) mod identity;
 mod join;
 pub(crate) mod join_all;
-pub(crate) mod known_fleet;
 pub(crate) mod known_shard;
 mod recent;
 mod replay;

@@ -12,6 +12,7 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use crate::id::Digest;
+use crate::settings::Settings;
 
 /// How much longer than its transaction an insert is remembered, at least: so late a process may find a new incarnation.
 const MARGIN: Duration = Duration::from_secs(60);
@@ -53,11 +54,11 @@ pub(crate) struct Replay {
 }
 
 impl RecentInserts {
-    pub(crate) fn new(reach: Duration, handler: Duration, capacity: usize) -> Self {
+    pub(crate) fn new(settings: &Settings) -> Self {
         Self {
-            reach,
-            handler,
-            capacity,
+            reach: settings.longest_transaction,
+            handler: settings.handler_time,
+            capacity: usize::try_from(settings.recent_ids).unwrap_or(usize::MAX),
             books: Mutex::default(),
             held_by: ArcSwapOption::empty(),
             used: AtomicBool::new(false),
@@ -102,7 +103,13 @@ impl RecentInserts {
     /// Begins the replay to an incarnation, or takes it up again. Inserts acknowledged after its beginning need none.
     pub(crate) fn begin_replay(&self, incarnation: &[u8], key_id: u32) -> Replay {
         let mut books = self.books.lock();
-        Self::use_key(&mut books, key_id);
+        if books.key_id.replace(key_id).is_some_and(|known| known != key_id) {
+            // Digests of another key cannot be replayed: they count as forgotten.
+            let last = books.acknowledged.back().map(|(_, at)| *at);
+            books.forgotten = books.forgotten.max(last);
+            books.gone += books.acknowledged.len() as u64;
+            books.acknowledged = VecDeque::new();
+        }
         if let Some((of, replay)) = &books.replay
             && of == incarnation
         {
@@ -165,17 +172,6 @@ impl RecentInserts {
             books.acknowledged.shrink_to_fit();
         }
     }
-
-    /// Digests of another key cannot be replayed: they count as forgotten.
-    fn use_key(books: &mut Books, key_id: u32) {
-        if books.key_id.replace(key_id).is_none_or(|known| known == key_id) {
-            return;
-        }
-        let last = books.acknowledged.back().map(|(_, at)| *at);
-        books.forgotten = books.forgotten.max(last);
-        books.gone += books.acknowledged.len() as u64;
-        books.acknowledged = VecDeque::new();
-    }
 }
 
 impl Replay {
@@ -196,6 +192,15 @@ mod tests {
     const HANDLER: Duration = Duration::from_secs(30);
     const KEY: u32 = 7;
 
+    fn recent(recent_ids: u64) -> RecentInserts {
+        RecentInserts::new(&Settings {
+            longest_transaction: REACH,
+            handler_time: HANDLER,
+            recent_ids,
+            ..Settings::new("users".into())
+        })
+    }
+
     fn digests(range: std::ops::Range<u8>) -> Vec<Digest> {
         range.map(|byte| Digest::from_bytes([byte; 16])).collect()
     }
@@ -213,7 +218,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn acknowledged_inserts_are_replayed_to_each_incarnation_that_lacks_them() {
-        let recent = RecentInserts::new(REACH, HANDLER, 100);
+        let recent = recent(100);
         assert!(recent.are_in(b"any"), "there is nothing to replay");
         recent.acknowledged(&digests(0..3), KEY);
         assert!(!recent.are_in(b"any"));
@@ -224,7 +229,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn an_insert_is_remembered_for_longer_than_its_transaction_and_then_forgotten() {
-        let recent = RecentInserts::new(REACH, HANDLER, 100);
+        let recent = recent(100);
         recent.acknowledged(&digests(0..1), KEY);
         advance(REACH + Duration::from_secs(30)).await;
         recent.prune();
@@ -239,7 +244,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn more_than_it_holds_makes_it_incomplete_until_their_transactions_end() {
-        let recent = RecentInserts::new(REACH, HANDLER, 3);
+        let recent = recent(3);
         recent.acknowledged(&digests(0..4), KEY);
         assert_eq!(all(&recent), digests(1..4), "the oldest went");
         let open = recent.complete_since(Duration::ZERO).unwrap_err();
@@ -253,7 +258,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_replay_ends_with_the_transactions_of_the_inserts_that_it_began_with() {
-        let recent = RecentInserts::new(REACH, HANDLER, 100);
+        let recent = recent(100);
         recent.acknowledged(&digests(0..2), KEY);
         let replay = recent.begin_replay(b"one", KEY);
         advance(REACH + HANDLER).await;
@@ -269,7 +274,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_replay_that_failed_goes_on_where_it_was_and_begins_anew_for_another_incarnation() {
-        let recent = RecentInserts::new(REACH, HANDLER, 100);
+        let recent = recent(100);
         recent.acknowledged(&digests(0..3), KEY);
         assert_eq!(recent.begin_replay(b"one", KEY).next, 0);
         recent.replayed(b"one", 2);
@@ -282,7 +287,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn another_secret_key_makes_it_incomplete() {
-        let recent = RecentInserts::new(REACH, HANDLER, 100);
+        let recent = recent(100);
         recent.acknowledged(&digests(0..1), KEY);
         assert_eq!(recent.complete_since(Duration::ZERO), Ok(()));
         advance(Duration::from_secs(100)).await;

@@ -1,7 +1,7 @@
 //! Inserts this process's recent ids again into an incarnation that may lack them.
 //!
 //! A process does so as soon as it meets a new incarnation, and trusts no filter of it before. Scans give all processes time for
-//! that: [`GRACE`](super::GRACE) after Redis has begun to work, and as long again after each call of a replay (`rebuild/wait.lua`).
+//! that: [`GRACE`] after Redis has begun to work, and as long again after each call of a replay (`rebuild/wait.lua`).
 //!
 //! A process gives its replay up if it has forgotten some of these ids, has another secret key, or has not finished when the
 //! transactions of all its inserts are over. Then the live filter stops answering, and the next one goes live only if its rebuild
@@ -14,12 +14,13 @@ use std::time::Duration;
 
 use tokio::time::sleep;
 
+use super::GRACE;
 use super::recent::Replay;
 use crate::error::StoreError;
+use crate::store::link::attempts::IDS_PER_CALL;
 use crate::store::link::script::Script;
 use crate::store::link::session::Purpose;
-use crate::store::redis::connection::Connection;
-use crate::store::redis::incarnation::identity::Identity;
+use crate::store::redis::connection::{Connection, Identity};
 use crate::store::redis::shard::Shard;
 
 static GIVE_UP_REPLAY: Script =
@@ -30,8 +31,8 @@ const REST: Duration = Duration::from_millis(100);
 const DOUBLINGS: u32 = 3;
 /// How often ids whose transactions are over are forgotten.
 const PRUNE: Duration = Duration::from_secs(60);
-/// Digests read from the recent inserts at once; one call of the add's script takes fewer.
-const TAKE: usize = 256;
+/// How long one call may take: less than scans wait for the next one. It has to pass a slow connection, too.
+const CALL: Duration = Duration::from_secs(1);
 const DEADLINE: Duration = Duration::from_millis(500);
 
 impl Shard {
@@ -43,7 +44,7 @@ impl Shard {
             let (joins, node) = (self.known.joins.notified(), self.node());
             let sessions = node.link.next_connection();
             let mut wait = PRUNE;
-            if let Some(connection) = self.current(Purpose::Inserts) {
+            if let Ok(connection) = self.current(Purpose::Inserts) {
                 let replayed = self.replay_once(&connection).await;
                 match &replayed {
                     // Logged once, and not at every attempt.
@@ -91,7 +92,7 @@ impl Shard {
         let replay = self.known.recent.begin_replay(incarnation, digester.key_id());
         let was_over = replay.was_over(*age + joined.elapsed());
         let replayed = if was_over { Ok(()) } else { self.replay_up_to(connection, replay).await };
-        // Forgotten inserts may be open for longer than those that are replayed.
+        // Transactions of forgotten inserts may be open for longer.
         let forgotten = self.known.recent.complete_since(*age + joined.elapsed());
         match (replayed, forgotten) {
             (Err(_), _) if replay.was_over(Duration::ZERO) => {
@@ -115,11 +116,12 @@ impl Shard {
             if replay.was_over(Duration::ZERO) {
                 return Err(StoreError::lost("the end of the own inserts' transactions"));
             }
-            let (digests, next) = self.known.recent.since(at, TAKE);
+            let (digests, next) = self.known.recent.since(at, IDS_PER_CALL);
             if digests.is_empty() {
                 break;
             }
-            self.add_again(connection, &digests).await?;
+            let _turn = connection.node.repeats.acquire().await;
+            self.add_digests(connection, &digests, Some(GRACE), CALL).await?;
             at = next;
             self.known.recent.replayed(&connection.identity.incarnation, at);
         }
@@ -140,7 +142,7 @@ impl Shard {
             return Err(StoreError::lost("the replay of own inserts"));
         }
         tracing::warn!(
-            filter = &*self.known.settings.name,
+            filter = &*self.known.settings().name,
             ?open,
             "own inserts are not replayed to redis; no filter is trusted until one is rebuilt after their \
              transactions, and none waits for this process"

@@ -6,9 +6,8 @@ use std::time::Duration;
 use ::redis::cmd;
 use futures_util::future::join_all;
 
-use super::build::ShardBuild;
 use super::lease::{CALL, LIFE, Lease};
-use super::{Due, RedisBuild};
+use super::{Due, RedisBuild, ShardBuild};
 use crate::error::StoreError;
 use crate::filter::{Generation, Header, Sizing, State};
 use crate::id::Digest;
@@ -21,7 +20,6 @@ use crate::store::link::transport::Clock;
 use crate::store::redis::connection::Connection;
 use crate::store::redis::fleet::needed_of_record;
 use crate::store::redis::shards::Shards;
-use crate::store::redis::view::Metadata;
 
 static LEASE: Script = Script::new("lease.lua", include_str!("lease.lua"));
 
@@ -30,7 +28,7 @@ const LOOKS: u32 = 4;
 
 impl RedisBuild {
     /// Looks at the shards that are not trusted, or whose build began before this moment of Redis's clock, µs. Returns nothing where
-    /// none is due, or others rebuild the first one.
+    /// none is due, or others rebuild one that is.
     pub(crate) async fn begin(
         shards: &Arc<Shards>,
         before_us: i64,
@@ -43,13 +41,9 @@ impl RedisBuild {
         for (shard, look) in shards.all.iter().zip(looks) {
             match look {
                 Ok((survey, ..)) if !all && !survey.is_older_than(before_us) => {}
-                // Where all are to be rebuilt, a rebuild under way may have begun too early.
-                Ok((.., metadata)) if metadata.is_leased && (all || due.is_empty()) => {
-                    return Ok(None);
-                }
-                Ok((.., metadata)) if metadata.is_leased => {}
-                Ok((_, view, metadata)) => match shard.understood(&view) {
-                    Ok(()) => due.push(Due { shard: Arc::clone(shard), view, metadata }),
+                Ok((_, view)) if view.is_leased => return Ok(None),
+                Ok((_, view)) => match shard.understood(&view) {
+                    Ok(()) => due.push(Due { shard: Arc::clone(shard), view }),
                     Err(error) => failed.push(error),
                 },
                 Err(error) => silent.push(error),
@@ -119,15 +113,7 @@ impl Due {
         for _ in 0..LOOKS {
             let connection = self.shard.connected(Purpose::Rebuilds, CALL).await?;
             let (lease, header) = self.prepare(sizing, &connection)?;
-            let reply = match lease.take(&connection, &header).await {
-                // A lost reply may have been a lease: the same lock takes it up.
-                Err(StoreError::NoAnswer { .. }) => {
-                    let again = self.shard.connected(Purpose::Rebuilds, CALL).await?;
-                    lease.take(&again, &header).await?
-                }
-                reply => reply?,
-            };
-            let (outcome, fields) = reply.outcome()?;
+            let (outcome, fields) = lease.take(&connection, &header).await?.outcome()?;
             match outcome.as_str() {
                 "OK" => {
                     let fields = fields.try_into();
@@ -139,18 +125,16 @@ impl Due {
                     return leased.map(Some);
                 }
                 "BUSY" => return Ok(None),
-                "LOST" => return Err(StoreError::lost("the lease")),
                 "OLD" => {}
                 // The metadata were lost: the next connection joins them anew.
                 "OTHER" => self.shard.withdraw(&connection),
                 _ => return Err(odd(LEASE.name(), outcome)),
             }
-            let (_, view, metadata) = self.shard.look(CALL).await?;
-            self.shard.understood(&view)?;
-            if metadata.is_leased {
+            self.view = self.shard.look(CALL).await?.1;
+            self.shard.understood(&self.view)?;
+            if self.view.is_leased {
                 return Ok(None);
             }
-            (self.view, self.metadata) = (view, metadata);
         }
         Err(StoreError::changing())
     }
@@ -165,9 +149,10 @@ impl Due {
         let [a, b, c, d, e, f, g, h, ..] = nonce;
         let seed = u32::from_be_bytes(random::bytes().map_err(StoreError::no_random)?);
         // Newer than all tokens before.
-        let live = self.view.live.filter.as_ref().map_or(0, |header| header.generation.get());
-        let Metadata { token, asked_us, .. } = self.metadata;
-        let token = self.view.now_us.max(token.max(asked_us).max(live).saturating_add(1));
+        let view = &self.view;
+        let live = view.live.filter.as_ref().map_or(0, |header| header.generation.get());
+        let before = view.token.max(view.asked_us).max(live);
+        let token = view.now_us.max(before.saturating_add(1));
         let one = sizing.one();
         let header = Header {
             state: State::Building,
@@ -235,6 +220,11 @@ impl Lease {
             len.as_bytes(),
             &connection.identity.incarnation,
         ];
-        connection.script(&LEASE, &keys, &args, CALL).await
+        let taken = connection.script(&LEASE, &keys, &args, CALL).await;
+        if taken.is_err() {
+            // The reply may have been lost.
+            self.release().await;
+        }
+        taken
     }
 }

@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use tokio::time::sleep;
 
-use crate::store::BoxFuture;
 use crate::store::link::script::Script;
 use crate::store::link::session::Purpose;
 use crate::store::redis::shard::Shard;
@@ -15,9 +14,8 @@ static RELEASE: Script = Script::new("release.lua", include_str!("release.lua"))
 
 pub(super) const LIFE: Duration = Duration::from_secs(10);
 pub(super) const CALL: Duration = Duration::from_secs(5);
-/// How long renewing or releasing waits for a connection, and how often each is tried.
-const LOCK_WAIT: Duration = Duration::from_secs(1);
-const LOCK_ATTEMPTS: u32 = 2;
+/// How long renewing and releasing may wait for a connection, and for its reply: a lost reply leaves time for another renewal.
+const LOCK: Duration = Duration::from_secs(1);
 
 /// The rebuild lease. One that is not given back lapses, and the next insert or poll frees what was built under it. To give back
 /// what another process holds changes nothing.
@@ -32,16 +30,16 @@ pub(super) struct Lease {
 }
 
 impl Lease {
-    pub(super) fn keep(&self) -> BoxFuture<'static, ()> {
+    pub(super) fn keep(&self) -> impl Future<Output = ()> + use<> {
         let lease = self.clone();
-        Box::pin(async move {
+        async move {
             let life = LIFE.as_millis().to_string();
             let args = [lease.nonce.as_bytes(), life.as_bytes(), &lease.build.to_be_bytes()];
             loop {
                 sleep(LIFE / 3).await;
                 lease.run(&RENEW, &args).await;
             }
-        })
+        }
     }
 
     pub(super) async fn release(&self) {
@@ -51,15 +49,12 @@ impl Lease {
     /// Runs a script on the lock. Where that fails, the next rebuild waits for the lease to lapse.
     async fn run(&self, script: &Script, args: &[&[u8]]) {
         let keys = [self.shard.known.keys.lock.as_str(), self.shard.known.keys.next.as_str()];
-        for _ in 0..LOCK_ATTEMPTS {
-            let ran = match self.shard.connected(Purpose::Rebuilds, LOCK_WAIT).await {
-                Ok(connection) => connection.script(script, &keys, args, CALL).await,
-                Err(error) => Err(error),
-            };
-            match ran {
-                Ok(_) => return,
-                Err(error) => tracing::debug!(%error, script = script.name(), "no lease reached"),
-            }
+        let ran = match self.shard.connected(Purpose::Rebuilds, LOCK).await {
+            Ok(connection) => connection.script(script, &keys, args, LOCK).await,
+            Err(error) => Err(error),
+        };
+        if let Err(error) = ran {
+            tracing::debug!(%error, script = script.name(), "no lease reached");
         }
     }
 }

@@ -2,28 +2,33 @@
 //! changes nothing any more. The steps are those of [`rebuild`](crate::rebuild).
 
 mod begin;
-mod build;
 mod lease;
 mod recent;
 mod swap;
 mod upload;
-mod verify;
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use ::redis::cmd;
-use futures_util::future::join_all;
+use futures_util::future::{join_all, try_join_all};
 
-use self::build::ShardBuild;
 use self::lease::{CALL, Lease};
-use self::upload::Pace;
+use super::connection::Connection;
+use super::connection::Identity;
 use super::shard::Shard;
 use super::shards::Shards;
-use super::view::{Metadata, View};
+use super::view::View;
 use crate::error::{RebuildError, StoreError};
+use crate::filter::Header;
+use crate::id::Digest;
+use crate::refusal::Refusal;
+use crate::store::link::reply::{Reply, odd};
+use crate::store::link::script::Script;
 use crate::store::link::session::Purpose;
 use crate::store::scan::{Filled, Scan, lost};
 use crate::store::{LiveFilter, Progress, RebuildStep};
+use crate::verdict::Doubt;
 
 pub(crate) struct RedisBuild {
     shards: Arc<Shards>,
@@ -39,7 +44,20 @@ pub(crate) struct RedisBuild {
 struct Due {
     shard: Arc<Shard>,
     view: View,
-    metadata: Metadata,
+}
+
+/// The rebuild of one shard.
+struct ShardBuild {
+    shard: Arc<Shard>,
+    lease: Lease,
+    /// When the lease was taken, by Redis's clock, µs.
+    leased_us: i64,
+    /// Inserts sent longer ago than this, µs, belong to transactions that are over.
+    window_us: i64,
+    identity: Arc<Identity>,
+    header: Header,
+    /// What was inserted before the lease, and may be in open transactions.
+    recent: Vec<Digest>,
 }
 
 impl RedisBuild {
@@ -82,23 +100,11 @@ impl RedisBuild {
         if self.due.is_empty() { self.failed.pop().map_or(Ok(None), Err) } else { Ok(None) }
     }
 
-    /// *Recent*: returns once a scan may begin, with how many ids it may miss. Fails where no shard is left.
+    /// *Recent*: returns once a scan may begin, with how many ids it may miss. Where one shard fails, the next attempt may leave it
+    /// out.
     pub(crate) async fn read_recent(&mut self) -> Result<u64, StoreError> {
-        let read = join_all(self.builds.iter_mut().map(ShardBuild::read_recent)).await;
-        let mut left_out = Vec::new();
-        for (build, read) in std::mem::take(&mut self.builds).into_iter().zip(read) {
-            match read {
-                Ok(()) => self.builds.push(build),
-                Err(error) => {
-                    self.failed.push(error);
-                    left_out.push(build.lease);
-                }
-            }
-        }
-        join_all(left_out.iter().map(Lease::release)).await;
-        let Some(first) = self.builds.first() else {
-            return Err(self.failed.pop().unwrap_or_else(lost));
-        };
+        try_join_all(self.builds.iter_mut().map(ShardBuild::read_recent)).await?;
+        let first = self.builds.first().ok_or_else(lost)?;
         let geometry = |shard| {
             let of = |build: &&ShardBuild| build.shard.number == shard;
             self.builds.iter().find(of).map(|build| build.header.geometry)
@@ -111,12 +117,11 @@ impl RedisBuild {
     /// Puts each shard live, one after the other, and returns them as one. A shard that fails keeps its filter.
     pub(crate) async fn put_live(&mut self, at: &Progress) -> Result<LiveFilter, RebuildError> {
         let given = self.scan.take().ok_or_else(lost)?.end().await?;
-        let pace = Pace::new();
         let mut failed = std::mem::take(&mut self.failed);
         let all = (failed.len() + self.builds.len()) as u64;
         let mut rebuilt = None::<LiveFilter>;
-        for (build, given) in self.builds.iter_mut().zip(given) {
-            match build.put_live(given, &pace, at).await {
+        for (build, given) in self.builds.iter().zip(given) {
+            match build.finish(given, at).await {
                 Ok(live) => rebuilt = Some(rebuilt.map_or(live, |others| others.with(live))),
                 Err(error) => failed.push(error),
             }
@@ -147,20 +152,55 @@ impl Due {
 }
 
 impl ShardBuild {
+    /// Returns a connection to the Redis process that the rebuild began on.
+    async fn same_redis(&self) -> Result<Connection, StoreError> {
+        let connection = self.shard.connected(Purpose::Rebuilds, CALL).await?;
+        if connection.on.process.run == self.header.run {
+            Ok(connection)
+        } else {
+            let reason = "redis is another process than when the rebuild began".to_owned();
+            Err(StoreError::GivenUp { doubt: Doubt::Suspect, reason })
+        }
+    }
+
+    async fn run(
+        &self,
+        script: &Script,
+        keys: &[&str],
+        args: &[&[u8]],
+    ) -> Result<Reply, StoreError> {
+        self.same_redis().await?.script(script, keys, args, CALL).await
+    }
+
     /// Takes the steps after the scan.
-    async fn put_live(
-        &mut self,
-        given: Filled,
-        pace: &Pace,
-        at: &Progress,
-    ) -> Result<LiveFilter, StoreError> {
+    async fn finish(&self, given: Filled, at: &Progress) -> Result<LiveFilter, StoreError> {
         self.recent.iter().for_each(|digest| given.filter.insert(digest));
         at.enter(RebuildStep::Upload);
         at.to_upload(given.filter.byte_len() as u64);
-        self.upload(&given.filter, pace, at).await?;
+        self.upload(&given.filter, at).await?;
         at.enter(RebuildStep::Verify);
         self.verify(&given.filter).await?;
         at.enter(RebuildStep::Swap);
         self.swap(given.ids).await
+    }
+}
+
+/// Cuts a filter's blocks into pieces of `of` blocks.
+fn pieces(blocks: u32, of: u32) -> impl Iterator<Item = Range<u32>> {
+    let from = (0..blocks).step_by(of as usize);
+    from.map(move |from| from..blocks.min(from.saturating_add(of)))
+}
+
+/// Reads what a step's script answers. Any answer but `OK` ends the rebuild.
+fn outcome(step: &'static str, answer: &str) -> Result<(), StoreError> {
+    match answer {
+        "OK" => Ok(()),
+        "LOST" | "OTHER" => Err(StoreError::lost(step)),
+        "FENCED" => {
+            let reason = format!("a newer rebuild took over before {step}");
+            Err(StoreError::given_up(Refusal::FENCED, reason))
+        }
+        "UNVOUCHED" => Err(StoreError::unvouched(None)),
+        _ => Err(odd(step, answer)),
     }
 }

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 
-use super::build::{ShardBuild, outcome};
 use super::lease::CALL;
+use super::{ShardBuild, outcome};
 use crate::error::StoreError;
 use crate::store::link::reply::odd;
 use crate::store::link::resp::Packed;
@@ -37,7 +37,7 @@ impl ShardBuild {
             let wait = u64::try_from(until_us.saturating_sub(now_us)).unwrap_or(0);
             let wait = Duration::from_micros(wait);
             tracing::info!(
-                filter = &*self.shard.known.settings.name,
+                filter = &*self.shard.known.settings().name,
                 ?wait,
                 "the record of recent inserts is not whole: the scan waits until their transactions are over"
             );
@@ -55,7 +55,7 @@ impl ShardBuild {
         loop {
             let redis = self.same_redis().await?;
             let asked = Instant::now();
-            // A replay that was interrupted for so long is given the whole time once more.
+            // A replay may have been interrupted, too: it is given the whole time once more.
             if asked - last > GRACE / 2 {
                 answered = 0;
             }

@@ -1,5 +1,4 @@
--- Gives the rebuild lease back, if it is still the caller's, and frees what the caller has built and not put
--- live. A DEL passes also while Redis's memory is full.
+-- Gives the rebuild lease back, and frees what was built under it. A DEL passes also while Redis's memory is full.
 --
 -- KEYS[1] lock   KEYS[2] next
 -- ARGV[1] what the lock holds   ARGV[2] the nonce of the caller's filter, 8 bytes

@@ -1,6 +1,7 @@
-//! *Swap*: puts the building filter live, and makes sure that it is.
+//! *Swap*: puts the building filter live.
 
-use super::build::{ShardBuild, outcome};
+use super::lease::CALL;
+use super::{ShardBuild, outcome};
 use crate::error::StoreError;
 use crate::filter::{Header, State};
 use crate::store::LiveFilter;
@@ -17,39 +18,34 @@ impl ShardBuild {
     pub(super) async fn swap(&self, ids: u64) -> Result<LiveFilter, StoreError> {
         let items = u32::try_from(ids).unwrap_or(u32::MAX);
         let live = Header { items, ..self.header.with_state(State::Live) };
-        let mut attempt = 1;
-        loop {
-            match self.try_swap(&live).await {
-                Err(StoreError::NoAnswer { .. }) if attempt < ATTEMPTS => attempt += 1,
-                Err(error) => return Err(error),
-                Ok(answer) => {
-                    outcome("the swap", &answer)?;
+        let keys = &self.shard.known.keys;
+        let keys = [&keys.next, &keys.bits, &keys.meta].map(String::as_str);
+        let [len, leased_ms, generation] =
+            [live.string_len() as i64, self.leased_us / 1000, live.generation.get()]
+                .map(|number| number.to_string());
+        let args: [&[u8]; 6] = [
+            &self.header.encode(),
+            &live.encode(),
+            len.as_bytes(),
+            leased_ms.as_bytes(),
+            generation.as_bytes(),
+            &[State::Disproved, State::DisprovedTwice].map(State::as_byte),
+        ];
+        for attempt in 1.. {
+            match self.run(&SWAP, &keys, &args).await {
+                Err(StoreError::NoAnswer { .. }) if attempt < ATTEMPTS => {
+                    let redis = self.same_redis().await?;
+                    if self.shard.read_view(&redis, CALL, &[]).await?.live.filter == Ok(live) {
+                        break;
+                    }
+                }
+                answer => {
+                    outcome("the swap", &answer?.text()?)?;
                     break;
                 }
-            }
-            if self.view().await?.live.filter == Ok(live) {
-                break;
             }
         }
         self.shard.adopt(&live);
         Ok(live.into())
-    }
-
-    async fn try_swap(&self, live: &Header) -> Result<String, StoreError> {
-        let keys = &self.shard.known.keys;
-        self.run(
-            &SWAP,
-            &[&keys.next, &keys.bits, &keys.meta],
-            &[
-                &self.header.encode(),
-                &live.encode(),
-                live.string_len().to_string().as_bytes(),
-                (self.leased_us / 1000).to_string().as_bytes(),
-                live.generation.get().to_string().as_bytes(),
-                &[State::Disproved, State::DisprovedTwice].map(State::as_byte),
-            ],
-        )
-        .await?
-        .text()
     }
 }

@@ -1,11 +1,12 @@
-//! *Upload*: brings the local filter to Redis, beside what inserts have set there since the lease.
+//! *Upload*: brings the local filter to Redis, beside what inserts have set there since the lease. *Verify*: proves that it is there.
 
 use std::time::Duration;
 
-use parking_lot::Mutex;
-use tokio::time::{Instant, sleep};
+use ::redis::cmd;
+use tokio::time::{Instant, sleep_until};
 
-use super::build::{ShardBuild, outcome, pieces};
+use super::lease::CALL;
+use super::{ShardBuild, outcome, pieces};
 use crate::error::StoreError;
 use crate::filter::Filter;
 use crate::filter::lengths::{BLOCK_LEN, FRONT_LEN};
@@ -16,41 +17,26 @@ static UPLOAD: Script = Script::new("upload.lua", include_str!("upload.lua"));
 
 /// Blocks that one call brings: 32 KiB. Where inserts have set bits in each, the script takes some two milliseconds.
 const BLOCKS_PER_CALL: u32 = 512;
+/// Blocks that one call counts the bits of: 256 KiB.
+const BLOCKS_PER_COUNT: u32 = 4096;
 
-/// The upload's pace, bytes a second: by default Redis drops a replica that is 64 MB behind for a minute, or 256 MB.
-const PACE: u64 = 64 << 20;
-/// The bytes that may be ahead of that pace.
-const BURST: u64 = 32 << 20;
-
-/// When the bytes that were sent would be through at that pace. The shards of a rebuild share it, as they share replicas.
-pub(super) struct Pace(Mutex<Instant>);
-
-impl Pace {
-    pub(super) fn new() -> Self {
-        Self(Mutex::new(Instant::now()))
-    }
-
-    /// Counts bytes that were sent; returns how long the next ones have to wait.
-    pub(super) fn sent(&self, bytes: usize) -> Duration {
-        let time = |bytes: u64| Duration::from_secs_f64(bytes as f64 / PACE as f64);
-        let mut through = self.0.lock();
-        let now = Instant::now();
-        *through = now.max(*through) + time(bytes as u64);
-        through.duration_since(now).saturating_sub(time(BURST))
-    }
-}
+/// The most bytes a second: by default Redis drops a replica that is 64 MB behind for a minute, or 256 MB.
+const PACE: f64 = (64 << 20) as f64;
+/// How far the upload may be ahead of that pace: Tokio's timers are coarser than a call takes.
+const AHEAD: Duration = Duration::from_millis(8);
 
 impl ShardBuild {
     pub(super) async fn upload(
         &self,
         filter: &Filter,
-        pace: &Pace,
         progress: &Progress,
     ) -> Result<(), StoreError> {
         let head = self.header.encode();
         let len = self.header.string_len().to_string();
         let keys = [self.shard.known.keys.next.as_str()];
         let mut piece = Vec::new();
+        // When all that was sent would be through at that pace.
+        let mut through = Instant::now();
         for blocks in pieces(self.header.geometry.blocks, BLOCKS_PER_CALL) {
             let before = blocks.start.to_string();
             let offset = (FRONT_LEN + blocks.start as usize * BLOCK_LEN).to_string();
@@ -60,48 +46,34 @@ impl ShardBuild {
                 [&head, len.as_bytes(), offset.as_bytes(), &piece, before.as_bytes()];
             outcome("the upload", &self.run(&UPLOAD, &keys, &args).await?.text()?)?;
             progress.uploaded(piece.len() as u64);
-            let wait = pace.sent(piece.len());
-            if !wait.is_zero() {
-                sleep(wait).await;
+            let now = Instant::now();
+            through = through.max(now) + Duration::from_secs_f64(piece.len() as f64 / PACE);
+            if through - now > AHEAD {
+                sleep_until(through).await;
             }
         }
         Ok(())
     }
-}
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Sends so many bytes to each of so many shards; returns how long that takes.
-    async fn send(shards: u64, bytes: u64) -> Duration {
-        let pace = Pace::new();
-        let begun = Instant::now();
-        for _ in 0..shards {
-            for _ in 0..bytes >> 18 {
-                sleep(pace.sent(1 << 18)).await;
+    /// *Verify*: checks that no piece has fewer bits than the local filter's, and then the trailer. Of header and length the swap makes
+    /// sure.
+    pub(super) async fn verify(&self, filter: &Filter) -> Result<(), StoreError> {
+        let lost = || StoreError::lost("the verification");
+        let next = &self.shard.known.keys.next;
+        for blocks in pieces(self.header.geometry.blocks, BLOCKS_PER_COUNT) {
+            let first = FRONT_LEN + blocks.start as usize * BLOCK_LEN;
+            let last = FRONT_LEN + blocks.end as usize * BLOCK_LEN - 1;
+            let count = cmd("BITCOUNT").arg(next).arg(first).arg(last).clone();
+            if self.same_redis().await?.ask("BITCOUNT", count, CALL).await?.count()?
+                < filter.ones_in(blocks)
+            {
+                return Err(lost());
             }
         }
-        begun.elapsed()
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn many_small_shards_go_no_faster_than_a_large_one() {
-        let one = send(1, 1 << 30).await;
-        let many = send(256, 4 << 20).await;
-        assert_eq!(one, many);
-        assert!((one.as_secs_f64() - 15.5).abs() < 0.1, "{one:?}");
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn what_was_not_sent_in_time_is_not_made_up_for() {
-        let pace = Pace::new();
-        sleep(Duration::from_secs(60)).await;
-        let begun = Instant::now();
-        for _ in 0..1024 {
-            sleep(pace.sent(1 << 18)).await;
-        }
-        let took = begun.elapsed();
-        assert!((took.as_secs_f64() - 3.5).abs() < 0.1, "{took:?}");
+        let trailer = self.header.trailer();
+        let from = self.header.string_len() - trailer.len() as u64;
+        let read = cmd("GETRANGE").arg(next).arg(from).arg(-1).clone();
+        let stored = self.same_redis().await?.ask("GETRANGE", read, CALL).await?.bytes()?;
+        if stored == trailer { Ok(()) } else { Err(lost()) }
     }
 }

@@ -5,7 +5,6 @@
 -- ARGV[1] the incarnation of the lease   ARGV[2] for how long the first scan waits, ms
 -- ARGV[3] '1' once Redis has answered the caller for that long, else ''
 -- Returns 'OK', 'HELD', or 'OTHER' where this is another incarnation.
--- The metadata's field `worked` is the incarnation whose first scan has waited, `hold` until when scans wait for a replay, ms.
 local meta = redis.call('HMGET', KEYS[1], 'inc', 'worked', 'hold')
 if meta[1] ~= ARGV[1] then return 'OTHER' end
 local time = redis.call('TIME')

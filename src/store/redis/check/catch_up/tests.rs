@@ -37,7 +37,11 @@ fn a_copy_is_up_to_the_last_insert_only_where_record_metadata_and_header_agree_o
         (&[(1, 11)], 10, 10, false),
     ] {
         let copy = copy();
-        assert_eq!(copy.takes(&page(entries), &Head::at(last, stamp), 10), is_last, "{entries:?}");
+        assert_eq!(
+            copy.take_page(&page(entries), &Head::at(last, stamp), 10),
+            is_last,
+            "{entries:?}"
+        );
         assert_eq!(copy.position(), Some(if is_last { stamp } else { 10 }), "{entries:?}");
         for (byte, _) in entries {
             assert!(copy.holds(&digest(*byte)), "what was inserted is held all the same");
@@ -50,9 +54,9 @@ fn a_copy_that_is_behind_by_more_than_a_page_answers_nothing_until_it_has_read_t
     let copy = copy();
     let full: Vec<(u8, i64)> = (0..PAGE as i64).map(|n| (1, 11 + n)).collect();
     let greatest = 10 + PAGE as i64;
-    assert!(!copy.takes(&page(&full), &Head::at(greatest + 1, greatest + 1), 10));
+    assert!(!copy.take_page(&page(&full), &Head::at(greatest + 1, greatest + 1), 10));
     assert_eq!(copy.position(), Some(greatest));
-    assert!(copy.takes(
+    assert!(copy.take_page(
         &page(&[(2, greatest + 1)]),
         &Head::at(greatest + 1, greatest + 1),
         greatest
@@ -64,9 +68,9 @@ fn a_copy_that_is_behind_by_more_than_a_page_answers_nothing_until_it_has_read_t
 fn a_copy_that_lacks_what_the_record_has_dropped_is_read_again() {
     let copy = copy();
     let dropped = Page { has_floor: true, ..page(&[(1, 12)]) };
-    assert!(!copy.takes(&dropped, &Head::at(12, 12), 10));
+    assert!(!copy.take_page(&dropped, &Head::at(12, 12), 10));
     assert_eq!(copy.position(), None);
-    copy.moves_to(13);
+    copy.advance_to(13);
     assert_eq!(copy.position(), None, "a fence that was under way changes nothing");
 }
 
