@@ -66,13 +66,13 @@ pub(super) async fn judge(
     info: &str,
     findings: &mut Findings,
 ) -> Result<(), StoreError> {
-    RedisProcess::parse(info, server.is_of_cluster())?;
+    RedisProcess::parse(info, server.is_of_cluster)?;
     let version =
         field(info, "valkey_version").or_else(|| field(info, "redis_version")).unwrap_or("?");
     findings.add("sound", format!("server: version {version}, a primary"), "");
     of_memory(info, findings);
     of_replicas(info, findings);
-    if server.is_of_cluster() {
+    if server.is_of_cluster {
         of_coverage(server, findings).await;
     }
     Ok(())

@@ -14,7 +14,7 @@ use crate::middleware::layer::BloomGuard;
 use crate::nulls::rules::NegativeCaching;
 use crate::observe::state::GuardState;
 use crate::settings;
-use crate::store::link::access::Access;
+use crate::store::link::connector::Access;
 use crate::store::link::reply::Reply;
 use crate::store::link::resp::Packed;
 use crate::store::link::transport::{self, Transport};
@@ -100,13 +100,17 @@ impl Target {
     }
 }
 
-pub(super) struct Server(Arc<dyn Transport>);
+pub(super) struct Server {
+    transport: Arc<dyn Transport>,
+    pub(super) is_of_cluster: bool,
+}
 
 impl Server {
     pub(super) async fn open(endpoint: &Endpoint, key: &str) -> Result<Self, StoreError> {
         let key: Arc<str> = key.into();
         let connector = endpoint.connector(move || Some(Arc::clone(&key)));
-        Ok(Self(connector.connect().await.map_err(|error| transport::meaning(&error))?))
+        let transport = connector.connect().await.map_err(|error| transport::meaning(&error))?;
+        Ok(Self { transport, is_of_cluster: connector.is_to_a_cluster() })
     }
 
     pub(super) async fn ask<W: AsRef<[u8]>>(&self, words: &[W]) -> Result<Reply, StoreError> {
@@ -115,11 +119,7 @@ impl Server {
             command.arg(word.as_ref());
         }
         let command = Packed::from(command).for_long_replies(LONG);
-        transport::ask(&*self.0, "a command", command, DEADLINE).await
-    }
-
-    pub(super) fn is_of_cluster(&self) -> bool {
-        self.0.is_to_a_cluster()
+        transport::ask(&*self.transport, "a command", command, DEADLINE).await
     }
 }
 

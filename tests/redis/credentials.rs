@@ -174,10 +174,6 @@ async fn a_provider_that_fails_panics_or_hangs_is_told_and_what_was_found_lately
         (Does::Fails, "the provider of credentials failed: the vault is sealed"),
         (Does::Panics, "the provider of credentials panicked"),
         (Does::Hangs, "the provider of credentials has not answered within 5s"),
-        (
-            Does::Gives("one", Some(Duration::ZERO)),
-            "the provider of credentials has given some that have ended",
-        ),
     ] {
         // All connections are there, and what was given for them is not good for others any more.
         eventually("all is well", SOON, || async { guard.state().trouble.map_or(Ok(()), Err) })

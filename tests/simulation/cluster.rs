@@ -12,8 +12,7 @@ use crate::model::reply::Reply;
 use crate::net::{Address, Net};
 use crate::oracle;
 use crate::shards;
-use crate::store::link::access::Access;
-use crate::store::link::connector::Connector;
+use crate::store::link::connector::{Access, Connector};
 use crate::store::map::endpoint::Endpoint;
 use crate::store::map::named::Server;
 

@@ -10,7 +10,7 @@ use crate::settings::Settings;
 use crate::store::Store;
 use crate::store::foreign::ForeignStore;
 use crate::store::foreign::filter::ForeignFilter;
-use crate::store::link::access::Access;
+use crate::store::link::connector::Access;
 use crate::store::map::endpoint::Endpoint;
 use crate::store::memory::MemoryStore;
 use crate::store::redis::Shards;

@@ -1,11 +1,12 @@
 //! The setters of a filter that is not in this process alone.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::builder::{Builder, HOUR, SECOND};
 use crate::error::SettingError;
 use crate::store::foreign::filter::ForeignFilter;
-use crate::store::link::credentials::CredentialsProvider;
+use crate::store::link::credentials::{CredentialsProvider, Provider};
 #[cfg(feature = "tls")]
 use crate::store::link::tls::TlsSettings;
 use crate::store::map::endpoint::Endpoint;
@@ -102,7 +103,7 @@ impl Builder {
     ///
     /// Defaults to what the URL says; one with a password is an error then.
     pub fn credentials(mut self, provider: impl CredentialsProvider) -> Self {
-        self.place.access.set_credentials(provider);
+        self.place.access.credentials = Some(Arc::new(Provider::new(provider)));
         self.judge("credentials", Ok(()))
     }
 
@@ -112,7 +113,7 @@ impl Builder {
     /// Defaults to the system's root certificates, and none to show.
     #[cfg(feature = "tls")]
     pub fn tls(mut self, settings: TlsSettings) -> Self {
-        self.place.access.set_tls(settings);
+        self.place.access.tls = Some(Arc::new(settings));
         self.judge("tls", Ok(()))
     }
 }

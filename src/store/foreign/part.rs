@@ -19,13 +19,12 @@ use crate::nulls::scope::Scope;
 use crate::refusal::Refusal;
 use crate::settings::Settings;
 use crate::store::link::attempts::{ATTEMPT, Attempts, IDS_PER_CALL};
-use crate::store::link::handshake::Handshake;
 use crate::store::link::node::{Checks, Node, SentCheck, refuse};
 use crate::store::link::process::RedisProcess;
 use crate::store::link::queue::PendingCheck;
 use crate::store::link::refusal::Consequences;
 use crate::store::link::reply::{Reply, odd};
-use crate::store::link::session::{Purpose, Session};
+use crate::store::link::session::{Handshake, Purpose, Session};
 use crate::store::link::supervised::LinkTrouble;
 use crate::store::link::transport::{HANDSHAKE, Transport, ask, exchange};
 use crate::store::map::endpoint::Endpoint;
@@ -218,12 +217,12 @@ impl Part {
         at: Instant,
         alone: bool,
     ) -> Result<SentCheck, Doubt> {
-        let live = self.node.link.current().ok_or(Doubt::Disconnected)?;
+        let session = self.node.link.current().ok_or(Doubt::Disconnected)?;
         let known = self.known.load_full().ok_or(Doubt::Disconnected)?;
         if known.holds == Err(Doubt::NoFilter) {
             self.trusted(&known)?;
         }
-        self.node.check(self, live, id.clone(), at, alone)
+        self.node.check(self, session, id.clone(), at, alone)
     }
 
     pub(super) async fn add(&self, ids: &[&[u8]]) -> Result<(), StoreError> {
@@ -323,7 +322,7 @@ impl Checks for Part {
     async fn answer(
         &self,
         node: &Arc<Node<(), Id>>,
-        live: &Arc<Session<()>>,
+        session: &Arc<Session<()>>,
         waiting: &mut Vec<PendingCheck<(), Id>>,
     ) {
         let known = self.known.load_full();
@@ -334,14 +333,15 @@ impl Checks for Part {
         let ids: Vec<&[u8]> = waiting.iter().map(|one| one.asked.as_bytes()).collect();
         let count = ids.len();
         let asked = [self.layout.ask(size, &self.key, &ids)];
-        let read = self.ask_between(count, Purpose::Checks, live, asked, node.check_deadline).await;
+        let read =
+            self.ask_between(count, Purpose::Checks, session, asked, node.check_deadline).await;
         let read = read.and_then(|(found, between)| {
             let bits = between.into_iter().next().unwrap_or(Value::Nil);
             Ok((found, held(Reply::new(STEP, bits), size.hashes, count)?))
         });
         match &read {
             Ok((found, held)) => {
-                let is_live = node.link.uses(live);
+                let is_live = node.link.uses(session);
                 let stated = if is_live { self.stated(found, size) } else { Err(Doubt::Suspect) };
                 for (one, held) in waiting.drain(..).zip(held) {
                     let (verdict, at) = match (held, stated) {
@@ -356,7 +356,7 @@ impl Checks for Part {
         }
         // The next look tries again.
         let read = read.as_ref().map(|(found, _)| &found[..]);
-        self.heed(&*live.transport(Purpose::Checks), Some(known), read).await.ok();
+        self.heed(&*session.transport(Purpose::Checks), Some(known), read).await.ok();
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
-use tokio::sync::Notify;
+use tokio::sync::{Notify, Semaphore, SemaphorePermit};
 use tokio::time::Instant;
 
 use super::driver::QUEUE;
@@ -17,61 +17,63 @@ const GIVEN_UP: u32 = 32;
 const SILENCE: Duration = Duration::from_millis(20);
 
 /// Calls under way on a connection; further ones wait, within their deadlines.
-pub(super) const ROOM: usize = QUEUE / 2;
-/// Calls given up in a row that open the breaker at once. No more than these and [`ROOM`] pile up.
-const SURFEIT: u32 = ROOM as u32;
-
-const NEVER: u64 = u64::MAX;
-
+const ROOM: usize = QUEUE / 2;
 /// How the calls of a link have ended lately. Open, it lets none through.
-pub(crate) struct CircuitBreaker {
+pub(super) struct CircuitBreaker {
     origin: Instant,
     /// Calls given up since the last answer.
     given_up: AtomicU32,
-    /// When the first of them was, µs since the origin; [`NEVER`] before that is known.
+    /// When the first of them was, µs since the origin.
     given_up_since: AtomicU64,
     is_open: AtomicBool,
+    room: Semaphore,
     /// Notified when it opens.
     look: Arc<Notify>,
     closed: Notify,
 }
 
 impl CircuitBreaker {
-    pub(crate) fn new(look: Arc<Notify>) -> Self {
+    pub(super) fn new(look: Arc<Notify>) -> Self {
         Self {
             origin: Instant::now(),
             given_up: AtomicU32::new(0),
-            given_up_since: AtomicU64::new(NEVER),
+            given_up_since: AtomicU64::new(0),
             is_open: AtomicBool::new(false),
+            room: Semaphore::new(ROOM),
             look,
             closed: Notify::new(),
         }
     }
 
-    pub(crate) fn is_open(&self) -> bool {
+    pub(super) fn is_open(&self) -> bool {
         self.is_open.load(Ordering::Relaxed)
     }
 
-    pub(crate) async fn closes(&self) {
+    /// Waits for room for a call and, if it may wait for that, until the breaker is closed. Returns nothing if it may not.
+    pub(super) async fn enter(&self, callers: usize, may_wait: bool) -> Option<Call<'_>> {
         loop {
-            // Listening comes first: an answer between the two is not missed.
-            let closed = self.closed.notified();
-            if !self.is_open() {
-                return;
+            while self.is_open() {
+                if !may_wait {
+                    return None;
+                }
+                let closed = self.closed.notified();
+                // An answer before this is not missed.
+                if self.is_open() {
+                    closed.await;
+                }
             }
-            closed.await;
+            let room = self.room.acquire().await.ok()?;
+            // It may have opened during the wait.
+            if !self.is_open() {
+                let callers = u32::try_from(callers).unwrap_or(u32::MAX);
+                return Some(Call { breaker: self, callers, answered: false, _room: room });
+            }
         }
     }
 
-    pub(crate) fn call(&self, callers: usize) -> Call<'_> {
-        let callers = u32::try_from(callers).unwrap_or(u32::MAX);
-        Call { breaker: self, callers, answered: false }
-    }
-
-    pub(crate) fn note_answered(&self) {
+    pub(super) fn note_answered(&self) {
         // Read first: every answer comes by here, and mostly there is nothing to write.
         if self.given_up.load(Ordering::Relaxed) > 0 {
-            self.given_up_since.store(NEVER, Ordering::Relaxed);
             self.given_up.store(0, Ordering::Relaxed);
         }
         if self.is_open() {
@@ -82,30 +84,30 @@ impl CircuitBreaker {
 
     fn note_given_up(&self, callers: u32) {
         let now = u64::try_from(self.origin.elapsed().as_micros()).unwrap_or(u64::MAX);
-        let before = self.given_up.fetch_add(callers, Ordering::Relaxed);
-        let count = before.saturating_add(callers);
-        if before == 0 {
+        // Before it is counted: whoever sees the count sees since when, too.
+        if self.given_up.load(Ordering::Relaxed) == 0 {
             self.given_up_since.store(now, Ordering::Relaxed);
         }
+        let before = self.given_up.fetch_add(callers, Ordering::AcqRel);
+        let count = before.saturating_add(callers);
         let since = self.given_up_since.load(Ordering::Relaxed);
         let silent = Duration::from_micros(now.saturating_sub(since)) >= SILENCE;
-        if (count >= GIVEN_UP && silent || count >= SURFEIT)
-            && !self.is_open.swap(true, Ordering::Relaxed)
-        {
+        if count >= GIVEN_UP && silent && !self.is_open.swap(true, Ordering::Relaxed) {
             self.look.notify_one();
         }
     }
 }
 
 /// A call that has been sent. Dropped before it is answered, it counts as given up.
-pub(crate) struct Call<'a> {
+pub(super) struct Call<'a> {
     breaker: &'a CircuitBreaker,
     callers: u32,
     answered: bool,
+    _room: SemaphorePermit<'a>,
 }
 
 impl Call<'_> {
-    pub(crate) fn answered(mut self) {
+    pub(super) fn answered(mut self) {
         self.answered = true;
     }
 }

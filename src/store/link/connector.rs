@@ -3,7 +3,6 @@
 //! All other files but `driver` work with [`Connector`] and [`Transport`]. So a model of Redis can take the network's place, and the
 //! whole protocol can be run with any delays and losses.
 
-use std::collections::HashSet;
 use std::fmt;
 use std::future::ready;
 use std::io;
@@ -18,10 +17,12 @@ use tokio::net::{TcpStream, lookup_host};
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
-use super::access::Access;
-use super::credentials::Credentials;
+use super::credentials::{Credentials, Provider};
 use super::driver::Driver;
+#[cfg(feature = "tls")]
+use super::tls::TlsSettings;
 use super::transport::{HANDSHAKE, Transport};
+use crate::error::SettingError;
 use crate::random;
 use crate::store::BoxFuture;
 
@@ -35,14 +36,70 @@ pub(crate) trait Connector: fmt::Debug + Send + Sync {
     /// Opens a connection, within time limits of its own. The caller has to find out which Redis process answers on it.
     fn connect(&self) -> BoxFuture<'_, RedisResult<Arc<dyn Transport>>>;
 
+    fn is_to_a_cluster(&self) -> bool {
+        false
+    }
+
     /// Returns the last server it connected to, if Sentinels or nodes of a cluster name it.
     fn server(&self) -> Option<String> {
         None
     }
 
-    /// Returns a connector to each of some addresses of the host; none where there is no host.
-    fn apart(&self) -> BoxFuture<'_, io::Result<Vec<Arc<dyn Connector>>>> {
-        Box::pin(ready(Ok(Vec::new())))
+    /// Asks Sentinels or nodes again whether connections to this server are right: before they are used, and while they are in use.
+    /// Returns the reason if not.
+    fn replaced<'a>(
+        &'a self,
+        _server: Option<&'a str>,
+        _in_use: bool,
+    ) -> BoxFuture<'a, Option<String>> {
+        Box::pin(ready(None))
+    }
+}
+
+/// What a connection is opened with, beside what its URL says.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Access {
+    pub(crate) credentials: Option<Arc<Provider>>,
+    #[cfg(feature = "tls")]
+    pub(crate) tls: Option<Arc<TlsSettings>>,
+}
+
+impl Access {
+    /// Fails if a URL cannot have this beside it.
+    pub(crate) fn judge(&self, url: &ConnectionInfo) -> Result<(), SettingError> {
+        let redis = url.redis_settings();
+        match (&self.credentials, redis.username(), redis.password()) {
+            (Some(_), _, Some(_)) => {
+                let reason = "credentials: the redis url has a password, too";
+                return Err(SettingError::Combination { reason });
+            }
+            (None, Some(_), None) => {
+                let reason =
+                    "the redis url has a user without a password, and there are no credentials";
+                return Err(SettingError::Combination { reason });
+            }
+            _ => {}
+        }
+        #[cfg(feature = "tls")]
+        if let Some(tls) = &self.tls {
+            if !matches!(url.addr(), ConnectionAddr::TcpTls { .. }) {
+                return Err(SettingError::NoEffect { setting: "tls", place: "a redis:// url" });
+            }
+            tls.judge()?;
+        }
+        Ok(())
+    }
+
+    /// Returns the same for Sentinels, which have credentials of their own.
+    pub(crate) fn to_sentinels(&self) -> Self {
+        Self { credentials: None, ..self.clone() }
+    }
+
+    pub(crate) async fn credentials(&self) -> io::Result<Option<Credentials>> {
+        match &self.credentials {
+            Some(provider) => provider.credentials().await.map(Some),
+            None => Ok(None),
+        }
     }
 }
 
@@ -50,8 +107,6 @@ pub(crate) trait Connector: fmt::Debug + Send + Sync {
 pub(crate) struct Address {
     info: ConnectionInfo,
     access: Access,
-    /// The one address of the host that is dialled; any if there is none.
-    only: Option<SocketAddr>,
 }
 
 impl Connector for Address {
@@ -65,30 +120,11 @@ impl Connector for Address {
             Ok(Arc::new(driver) as Arc<dyn Transport>)
         })
     }
-
-    fn apart(&self) -> BoxFuture<'_, io::Result<Vec<Arc<dyn Connector>>>> {
-        Box::pin(async move {
-            let (ConnectionAddr::Tcp(host, port) | ConnectionAddr::TcpTls { host, port, .. }) =
-                self.info.addr()
-            else {
-                return Ok(Vec::new());
-            };
-            let mut all = timeout(CONNECT, addresses(host, *port)).await??;
-            // A server may have an address of each kind. The resolver puts first a kind that can be reached.
-            let is_v4 = all.first().is_some_and(SocketAddr::is_ipv4);
-            all.retain(|address| address.is_ipv4() == is_v4);
-            let only = |address| {
-                let of = Self::new(self.info.clone(), self.access.clone());
-                Arc::new(Self { only: Some(address), ..of }) as Arc<dyn Connector>
-            };
-            Ok(some(all).into_iter().map(only).collect())
-        })
-    }
 }
 
 impl Address {
     pub(crate) fn new(info: ConnectionInfo, access: Access) -> Self {
-        Self { info, access, only: None }
+        Self { info, access }
     }
 
     /// Opens a connection to whichever of the host's addresses answers first.
@@ -109,10 +145,8 @@ impl Address {
                 return Err(RedisError::from((ErrorKind::InvalidClientConfig, reason)));
             }
         };
-        let dialled = match self.only {
-            Some(address) => vec![address],
-            None => some(addresses(host, port).await?),
-        };
+        let found = lookup_host((&**host, port)).await.map_err(|error| named(host, &error))?;
+        let dialled = some(found.collect());
         if dialled.is_empty() {
             return Err(io::Error::new(io::ErrorKind::NotFound, "the host has no address").into());
         }
@@ -139,24 +173,14 @@ impl Address {
         if settings.db() != 0 {
             commands.push(cmd("SELECT").arg(settings.db()).clone());
         }
-        if !commands.is_empty() {
-            let late = |_| io::Error::new(io::ErrorKind::TimedOut, "redis does not answer");
-            let sent = driver.send(commands.into_iter().collect());
-            timeout(HANDSHAKE, sent).await.map_err(late)??;
-        }
-        Ok(())
+        let late = |_| io::Error::new(io::ErrorKind::TimedOut, "redis does not answer");
+        let sent = driver.send(commands.into_iter().collect());
+        timeout(HANDSHAKE, sent).await.map_err(late)?.map(drop)
     }
 }
 
 fn named(what: impl fmt::Display, error: &io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("{what}: {error}"))
-}
-
-/// Returns all addresses of a host, each once.
-async fn addresses(host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
-    let mut seen = HashSet::new();
-    let found = lookup_host((host, port)).await.map_err(|error| named(host, &error))?;
-    Ok(found.filter(|address| seen.insert(*address)).collect())
 }
 
 /// Chooses some of a host's addresses at random.
@@ -197,7 +221,7 @@ impl fmt::Debug for Address {
 
 #[cfg(test)]
 mod tests {
-    use ::redis::IntoConnectionInfo;
+    use std::collections::HashSet;
 
     use super::*;
 
@@ -212,14 +236,5 @@ mod tests {
         }
         assert_eq!(dialled.len(), all.len());
         assert_eq!(some(all[..2].to_vec()).len(), 2);
-    }
-
-    #[tokio::test]
-    async fn a_name_leads_to_each_of_its_addresses_apart() {
-        let info = "redis://127.0.0.1:7".into_connection_info().unwrap();
-        let address = Address::new(info, Access::default());
-        assert_eq!(format!("{:?}", address.apart().await.unwrap()), "[127.0.0.1:7]");
-        let socket = "redis+unix:///tmp/redis.sock".into_connection_info().unwrap();
-        assert!(Address::new(socket, Access::default()).apart().await.unwrap().is_empty());
     }
 }

@@ -57,10 +57,6 @@ impl Credentials {
     pub fn expires_in(self, time: Duration) -> Self {
         Self { ends: Instant::now().checked_add(time), ..self }
     }
-
-    fn have_ended(&self) -> bool {
-        self.ends.is_some_and(|ends| ends <= Instant::now())
-    }
 }
 
 impl fmt::Debug for Credentials {
@@ -137,34 +133,29 @@ impl Provider {
     }
 
     pub(super) async fn credentials(&self) -> io::Result<Credentials> {
-        let given = timeout(ASKED, self.lately()).await;
-        let late = || failed(&format!("has not answered within {ASKED:?}"));
-        given.unwrap_or_else(|_| Err(late()))
-    }
-
-    async fn lately(&self) -> io::Result<Credentials> {
-        let mut last = self.last.lock().await;
-        if let Some((given, at)) = &*last
-            && at.elapsed() < FRESH
-            && !given.have_ended()
-        {
-            return Ok(given.clone());
-        }
-        *last = None;
-        // A task of its own: if it panics, nothing else ends. Dropped here, it ends.
-        let (source, mut alone) = (Arc::clone(&self.source), JoinSet::new());
-        alone.spawn(async move { source.credentials().await });
-        let given = match alone.join_next().await {
-            Some(Ok(given)) => {
-                given.map_err(|error| failed(&format!("failed: {}", chain(&*error))))?
+        let asked = async {
+            let mut last = self.last.lock().await;
+            if let Some((given, at)) = &*last
+                && at.elapsed() < FRESH
+            {
+                return Ok(given.clone());
             }
-            _ => return Err(failed("panicked")),
+            // A task of its own: if it panics, nothing else ends. Dropped here, it ends.
+            let source = Arc::clone(&self.source);
+            let mut alone = JoinSet::new();
+            alone.spawn(async move { source.credentials().await });
+            let given = match alone.join_next().await {
+                Some(Ok(Ok(given))) => given,
+                Some(Ok(Err(error))) => {
+                    return Err(failed(format_args!("failed: {}", chain(&*error))));
+                }
+                _ => return Err(failed("panicked")),
+            };
+            *last = Some((given.clone(), Instant::now()));
+            Ok(given)
         };
-        if given.have_ended() {
-            return Err(failed("has given some that have ended"));
-        }
-        *last = Some((given.clone(), Instant::now()));
-        Ok(given)
+        let late = |_| failed(format_args!("has not answered within {ASKED:?}"));
+        timeout(ASKED, asked).await.map_err(late)?
     }
 }
 
@@ -174,7 +165,7 @@ impl fmt::Debug for Provider {
     }
 }
 
-fn failed(how: &str) -> io::Error {
+fn failed(how: impl fmt::Display) -> io::Error {
     io::Error::other(format!("{PROVIDER} {how}"))
 }
 

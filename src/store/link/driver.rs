@@ -19,7 +19,7 @@ use crate::store::BoxFuture;
 pub(crate) const QUEUE: usize = 1024;
 /// Requests that wait leave together, up to about this number of bytes.
 const TOGETHER: usize = 64 << 10;
-/// Room for what comes next.
+/// How many bytes are read at once.
 const READ: usize = 16 << 10;
 
 /// The near end of an open connection.
@@ -50,7 +50,6 @@ struct Sent {
 }
 
 impl Driver {
-    /// Takes over a new connection.
     pub(crate) fn new(stream: impl AsyncRead + AsyncWrite + Send + 'static) -> Self {
         let (requests, mut received) = mpsc::channel(QUEUE);
         let ended = Arc::new(OnceLock::new());

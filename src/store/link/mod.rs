@@ -1,12 +1,10 @@
 //! A Redis, as any store uses it: how connections are made, watched, used and given up. Nothing here knows a key.
 
-pub(crate) mod access;
 pub(crate) mod attempts;
 mod breaker;
 pub(crate) mod connector;
 pub(crate) mod credentials;
 mod driver;
-pub(crate) mod handshake;
 pub(crate) mod node;
 pub(crate) mod process;
 pub(crate) mod queue;

@@ -10,9 +10,8 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout_at};
 
 use super::connector::Connector;
-use super::handshake::Handshake;
 use super::queue::{BATCHES, PendingCheck, Queue};
-use super::session::Session;
+use super::session::{Handshake, Session};
 use super::supervised::Link;
 use crate::background::persist;
 use crate::settings::Settings;
@@ -46,7 +45,7 @@ pub(crate) trait Checks: Send + Sync + 'static {
     fn answer(
         &self,
         node: &Arc<Node<Self::Identity, Self::Asked>>,
-        live: &Arc<Session<Self::Identity>>,
+        session: &Arc<Session<Self::Identity>>,
         checks: &mut Vec<PendingCheck<Self::Identity, Self::Asked>>,
     ) -> impl Future<Output = ()> + Send;
 }
@@ -63,7 +62,7 @@ impl<I: Send + Sync + 'static, Q: Send + 'static> Node<I, Q> {
         let observer = if settings.observes { "#observer" } else { "" };
         let name = format!("{}{observer}", settings.name);
         Self {
-            link: Arc::new(Link::new(connector, handshake, &name)),
+            link: Arc::new(Link::new(connector, handshake, name)),
             repeats: Semaphore::new(REPEATS),
             queue: Queue::new(
                 settings.checks_in_flight as usize,
@@ -78,16 +77,16 @@ impl<I: Send + Sync + 'static, Q: Send + 'static> Node<I, Q> {
     pub(crate) fn check<S: Checks<Identity = I, Asked = Q>>(
         self: &Arc<Self>,
         store: &Arc<S>,
-        live: Arc<Session<I>>,
+        session: Arc<Session<I>>,
         asked: Q,
         at: Instant,
         alone: bool,
     ) -> Result<SentCheck, Doubt> {
         let queue = &self.queue;
-        let asked_us = live.redis_us(at);
+        let asked_us = session.redis_us(at);
         let deadline = at + self.check_deadline;
         let (told, received) = oneshot::channel();
-        let check = PendingCheck { live, asked, answer: told };
+        let check = PendingCheck { session, asked, answer: told };
         // Another task would double what a lone check costs.
         let alone = match alone.then(|| queue.alone(store.has_copy())).flatten() {
             Some(under_way) => {
@@ -115,7 +114,7 @@ pub(crate) struct SentCheck {
 }
 
 impl SentCheck {
-    /// Answers for several ids: for those that were not sent, at once.
+    /// Returns the answers to several checks: at once if none was sent.
     pub(crate) fn answers(sent: impl Iterator<Item = Result<Self, Doubt>>) -> Answer<Lookups> {
         let sent: SmallVec<[Result<Self, Doubt>; 1]> = sent.collect();
         let unknown =
@@ -182,13 +181,16 @@ pub(crate) async fn answer<S: Checks>(
     node: &Arc<NodeOf<S>>,
     checks: &mut Vec<PendingCheck<S::Identity, S::Asked>>,
 ) {
-    let Some(live) = node.link.current() else {
+    let Some(session) = node.link.current() else {
         return refuse(checks.drain(..), Doubt::Disconnected);
     };
     // Another session may lead to another Redis, or have learnt something else.
-    refuse(checks.extract_if(.., |check| !Arc::ptr_eq(&check.live, &live)), Doubt::Disconnected);
+    refuse(
+        checks.extract_if(.., |check| !Arc::ptr_eq(&check.session, &session)),
+        Doubt::Disconnected,
+    );
     if !checks.is_empty() {
-        store.answer(node, &live, checks).await;
+        store.answer(node, &session, checks).await;
     }
 }
 

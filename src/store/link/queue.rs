@@ -19,7 +19,7 @@ pub(crate) const BATCHES: usize = 16;
 /// The most checks in a batch. A full one leaves at once: more together would not be cheaper by the id, and Redis and
 /// this process would wait for each other.
 const BATCH: usize = 128;
-/// The most for each shard, whose header has to be read, and for all of them.
+/// The most in a batch for each shard, whose header has to be read, and for all shards.
 const A_SHARD: usize = 12;
 const MOST: usize = 2_048;
 /// With fewer batches under way, one that is not full leaves at once, too.
@@ -36,7 +36,7 @@ pub(crate) struct Queue<I, Q> {
     /// Locked by the task that fills the next batch.
     inbox: Mutex<Receiver<PendingCheck<I, Q>>>,
     leaving: Arc<Leaving>,
-    /// How long after the last batch one leaves that is not full, while others are under way.
+    /// How long after the last batch the next leaves, full or not, while others are under way.
     pause: Duration,
     batch: usize,
     /// How many checks have to come, or after which moment one has to, before the waiting batch looks again.
@@ -54,9 +54,9 @@ struct Leaving {
 /// A check that waits in the queue, and then in a batch.
 pub(crate) struct PendingCheck<I, Q> {
     /// No other session may answer it.
-    pub(crate) live: Arc<Session<I>>,
+    pub(crate) session: Arc<Session<I>>,
     pub(crate) asked: Q,
-    /// Where nobody receives this any more, it is not sent.
+    /// If its receiver is gone, the check is not sent.
     pub(crate) answer: oneshot::Sender<Lookup>,
 }
 
@@ -153,7 +153,6 @@ impl<I, Q> Queue<I, Q> {
     }
 }
 
-/// A batch that is under way.
 pub(crate) struct UnderWay(Arc<Leaving>);
 
 impl Drop for UnderWay {
@@ -184,24 +183,24 @@ mod tests {
     /// Puts a check into the queue.
     fn enter(
         queue: &Queue<(), u8>,
-        live: &Arc<Session<()>>,
+        session: &Arc<Session<()>>,
         asked: u8,
     ) -> oneshot::Receiver<Lookup> {
         let (answer, received) = oneshot::channel();
-        let check = PendingCheck { live: Arc::clone(live), asked, answer };
+        let check = PendingCheck { session: Arc::clone(session), asked, answer };
         assert!(queue.enter(check).is_ok(), "there is room");
         received
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_check_leaves_by_itself_when_there_is_no_other() {
-        let live = session(Arc::new(Unused), 1, ());
+        let session = session(Arc::new(Unused), 1, ());
         let queue = Queue::<(), u8>::new(BATCH, Duration::from_millis(25), 1);
         let first = queue.alone(false);
         assert!(first.is_some());
         assert!(queue.alone(false).is_none(), "one is under way");
         drop(first);
-        let _waiting = enter(&queue, &live, 1);
+        let _waiting = enter(&queue, &session, 1);
         assert!(queue.alone(false).is_none(), "one waits");
         let mut checks = Vec::new();
         drop(queue.take(&mut checks, || false).await);
@@ -210,9 +209,9 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_full_batch_waits_for_no_other() {
-        let live = session(Arc::new(Unused), 1, ());
+        let session = session(Arc::new(Unused), 1, ());
         let queue = Queue::<(), u8>::new(BATCH * 4, Duration::from_millis(32), 1);
-        let enter = || enter(&queue, &live, 1);
+        let enter = || enter(&queue, &session, 1);
         let mut waiting: Vec<_> = (0..BATCH * 2).map(|_| enter()).collect();
         let (mut first, mut second, mut third) = (Vec::new(), Vec::new(), Vec::new());
         let _under_way =
@@ -235,9 +234,9 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_fence_waits_for_more_ids_but_not_for_long() {
-        let live = session(Arc::new(Unused), 1, ());
+        let session = session(Arc::new(Unused), 1, ());
         let queue = Queue::<(), u8>::new(BATCH, Duration::from_millis(32), 1);
-        let enter = || enter(&queue, &live, 1);
+        let enter = || enter(&queue, &session, 1);
         let (mut checks, mut waiting) = (Vec::new(), Vec::new());
         let few = *ENOUGH.start();
         tokio::time::advance(GAP).await;
@@ -279,9 +278,9 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn who_has_gone_is_not_sent_and_a_batch_holds_no_more_than_its_limit() {
-        let live = session(Arc::new(Unused), 1, ());
+        let session = session(Arc::new(Unused), 1, ());
         let queue = Queue::<(), u8>::new(BATCH * 2, Duration::from_millis(25), 1);
-        let enter = |byte| enter(&queue, &live, byte);
+        let enter = |byte| enter(&queue, &session, byte);
         let waiting: Vec<_> = (0..BATCH + 1).map(|_| enter(1)).collect();
         drop(enter(2));
         let stays = enter(3);

@@ -23,10 +23,10 @@ impl Consequences {
         if let Some((_, inner)) = behind {
             return Self::read(inner.trim_start_matches('-'));
         }
-        let of_the_key = OF_THE_KEY.iter().find(|(start, _)| begins(words, start));
-        let lasting = |doubt| Self { doubt, retry: Retry::Never };
         Self::known(words).unwrap_or_else(|| {
-            lasting(of_the_key.map_or(Doubt::Refused(Refusal::OTHER), |(_, doubt)| *doubt))
+            let of_the_key = OF_THE_KEY.iter().find(|(start, _)| begins(words, start));
+            let doubt = of_the_key.map_or(Doubt::Refused(Refusal::OTHER), |(_, doubt)| *doubt);
+            Self { doubt, retry: Retry::Never }
         })
     }
 
@@ -36,7 +36,7 @@ impl Consequences {
         std::iter::once(0).chain(starts).find_map(|start| Self::known(&words[start..]))
     }
 
-    pub(crate) fn known(words: &str) -> Option<Self> {
+    fn known(words: &str) -> Option<Self> {
         let &(_, refusal, retry) = STARTS.iter().find(|(start, ..)| begins(words, start))?;
         Some(Self { doubt: Doubt::Refused(refusal), retry })
     }
@@ -47,7 +47,6 @@ pub(crate) fn serves_no_slot(words: &str) -> bool {
     has_moved(words) || words.starts_with("CLUSTERDOWN")
 }
 
-/// Whether a node of a cluster says that another one serves the slot.
 pub(crate) fn has_moved(words: &str) -> bool {
     words.starts_with("MOVED")
 }

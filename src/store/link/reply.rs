@@ -2,7 +2,7 @@
 
 use std::fmt::Display;
 
-use ::redis::Value;
+use ::redis::{FromRedisValue, Value};
 
 use crate::error::StoreError;
 use crate::refusal::Refusal;
@@ -65,7 +65,6 @@ impl Reply {
         Ok(seconds.int()?.saturating_mul(1_000_000).saturating_add(micros.int()?))
     }
 
-    /// Returns the elements of an array of exactly `N`.
     pub(crate) fn fields<const N: usize>(self) -> Result<[Self; N], StoreError> {
         let step = self.step;
         let items = self.array()?;
@@ -75,14 +74,7 @@ impl Reply {
 
     /// Returns an integer, written as one or as decimal text.
     pub(crate) fn int(&self) -> Result<i64, StoreError> {
-        match &self.value {
-            Value::Int(value) => Ok(*value),
-            Value::BulkString(bytes) => std::str::from_utf8(bytes)
-                .ok()
-                .and_then(|text| text.parse().ok())
-                .ok_or_else(|| self.odd()),
-            _ => Err(self.odd()),
-        }
+        FromRedisValue::from_redis_value_ref(&self.value).map_err(|_| self.odd())
     }
 
     pub(crate) const fn is_nil(&self) -> bool {
@@ -122,7 +114,6 @@ impl Reply {
         String::from_utf8(self.bytes()?).map_err(|_| odd(step, "bytes that are not text"))
     }
 
-    /// Returns the bytes of a string, or none for a nil.
     pub(crate) fn optional_bytes(self) -> Result<Option<Vec<u8>>, StoreError> {
         if self.is_nil() { Ok(None) } else { self.bytes().map(Some) }
     }

@@ -37,7 +37,6 @@ impl Script {
         Self { name, code, despite_oom, hashes: [OnceLock::new(), OnceLock::new()] }
     }
 
-    /// Returns the file's name.
     pub(crate) const fn name(&self) -> &'static str {
         self.name
     }

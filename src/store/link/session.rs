@@ -9,6 +9,7 @@ use tokio::time::Instant;
 use super::process::RedisProcess;
 use super::transport::{Clock, Look, Transport};
 use crate::error::StoreError;
+use crate::store::BoxFuture;
 
 /// What a connection is for: each has its own, so that no check waits behind an import or an upload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,16 +20,16 @@ pub(crate) enum Purpose {
 }
 
 impl Purpose {
-    /// In the order of a session's connections. INFO about the memory and the handshake go by the first.
+    /// In the order of a session's connections. The handshake goes by the first.
     pub(crate) const ALL: [Self; 3] = [Self::Checks, Self::Inserts, Self::Rebuilds];
-
-    pub(super) const NAMES: [&str; 3] = ["checks", "inserts", "rebuilds"];
 }
 
 /// Connections that have shown that one Redis process is at their other ends. They are made, polled and given up together.
 pub(crate) struct Session<I> {
     /// Replaced when their credentials are renewed.
     transports: ArcSwap<Transports>,
+    /// The server, if Sentinels or nodes of a cluster have named it.
+    pub(super) server: Option<String>,
     pub(crate) process: RedisProcess,
     /// What the store's handshake has learnt on it.
     pub(crate) identity: I,
@@ -43,10 +44,16 @@ pub(crate) struct Session<I> {
 pub(super) type Transports = Box<[Arc<dyn Transport>]>;
 
 impl<I> Session<I> {
-    pub(super) fn new(transports: Transports, look: Look, identity: I) -> Self {
+    pub(super) fn new(
+        transports: Transports,
+        server: Option<String>,
+        look: Look,
+        identity: I,
+    ) -> Self {
         let Look { process, clock, may_evict } = look;
         Self {
             transports: ArcSwap::from_pointee(transports),
+            server,
             process,
             identity,
             since: Instant::now(),
@@ -66,7 +73,7 @@ impl<I> Session<I> {
         self.transports.load().iter().filter_map(|transport| transport.until()).min()
     }
 
-    /// Sends from now on by other connections to the same process. Commands under way end on those before.
+    /// Sends by other connections to the same process from now on. Commands under way end on the old ones.
     pub(super) fn go_by(&self, transports: Transports) {
         self.transports.store(Arc::new(transports));
     }
@@ -99,6 +106,29 @@ impl<I> Session<I> {
     }
 }
 
+/// What a store does on the first connection of a session: `I` is what it learns there.
+pub(crate) trait Handshake<I>: Send + Sync {
+    fn join<'a>(
+        &'a self,
+        transport: &'a dyn Transport,
+        process: &'a RedisProcess,
+    ) -> BoxFuture<'a, Result<I, StoreError>>;
+
+    /// Checks, with each poll, whether what was learnt still holds. [`StoreError::NoAnswer`] says that Redis is lost, any other error
+    /// that it is another Redis.
+    fn recheck<'a>(
+        &'a self,
+        transport: &'a dyn Transport,
+        process: &'a RedisProcess,
+        identity: &'a I,
+    ) -> BoxFuture<'a, Result<(), StoreError>>;
+
+    /// Whether a session serves several filters, and outlasts trouble with one of them.
+    fn serves_several(&self) -> bool {
+        false
+    }
+}
+
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
@@ -111,6 +141,6 @@ pub(crate) mod tests {
     ) -> Arc<Session<I>> {
         let process = RedisProcess { run, major: 7 };
         let look = Look { process, clock: Clock::now(0), may_evict: false };
-        Arc::new(Session::new(vec![transport; Purpose::ALL.len()].into(), look, identity))
+        Arc::new(Session::new(vec![transport; Purpose::ALL.len()].into(), None, look, identity))
     }
 }

@@ -12,20 +12,19 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use ::redis::Value;
+use ::redis::{Value, cmd};
 use arc_swap::ArcSwapOption;
 use futures_util::future::try_join_all;
+use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
-use tokio::sync::{Notify, Semaphore, SemaphorePermit};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
-use super::breaker::{CircuitBreaker, ROOM};
+use super::breaker::CircuitBreaker;
 use super::connector::Connector;
 use super::credentials::renewal;
-use super::handshake::Handshake;
 use super::refusal::Consequences;
 use super::resp::Packed;
-use super::session::{Purpose, Session, Transports};
+use super::session::{Handshake, Purpose, Session, Transports};
 use super::transport::{Look, exchange, inspect, meaning};
 use crate::error::StoreError;
 use crate::random;
@@ -34,13 +33,10 @@ use crate::verdict::Doubt;
 
 /// How often a connection is polled.
 const POLL: Duration = Duration::from_secs(1);
-/// How often one is polled while a breaker is open.
+/// How often a connection is polled while a breaker is open.
 const OPEN_POLL: Duration = Duration::from_millis(100);
 /// The first and the longest wait between two attempts to connect.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(50), Duration::from_millis(500));
-
-/// Sessions that are left within this time get one line in the log.
-const TOGETHER: Duration = Duration::from_secs(3);
 
 /// One supervised session after the other.
 pub(crate) struct Link<I> {
@@ -54,17 +50,8 @@ pub(crate) struct Link<I> {
     unreachable: AtomicBool,
     /// Notified to poll at once.
     look: Arc<Notify>,
-    /// By purpose.
-    lanes: [Lane; Purpose::ALL.len()],
-}
-
-/// The calls of one kind.
-struct Lane {
-    purpose: Purpose,
-    breaker: CircuitBreaker,
-    room: Semaphore,
-    /// The connection's name in `CLIENT LIST`.
-    name: String,
+    breakers: [CircuitBreaker; Purpose::ALL.len()],
+    filter: String,
 }
 
 /// Why there is no session, or why the last one was given up.
@@ -90,47 +77,11 @@ impl From<LinkTrouble> for StoreError {
     }
 }
 
-impl Lane {
-    fn new(purpose: Purpose, filter: &str, look: &Arc<Notify>) -> Self {
-        let breaker = CircuitBreaker::new(Arc::clone(look));
-        let name = format!("bloom-guard:{filter}:{}", Purpose::NAMES[purpose as usize]);
-        Self { purpose, breaker, room: Semaphore::new(ROOM), name }
-    }
-
-    /// Waits for room for a call, and for the breaker to close. Returns nothing if a check would have to wait for that.
-    async fn enter(&self) -> Option<SemaphorePermit<'_>> {
-        loop {
-            // A check has another answer at hand.
-            if self.purpose != Purpose::Checks {
-                self.breaker.closes().await;
-            } else if self.breaker.is_open() {
-                return None;
-            }
-            let room = self.room.acquire().await.ok()?;
-            // It may have opened during the wait.
-            if !self.breaker.is_open() {
-                return Some(room);
-            }
-        }
-    }
-
-    /// Returns the command that names the connection. Some users may not send it, which changes nothing. It is sent after the first
-    /// reply: a server that hangs up says why in reply to the first command.
-    fn introduction(&self) -> Packed {
-        let mut packed = Packed::default();
-        packed.begin(3);
-        for word in ["CLIENT", "SETNAME", &self.name] {
-            packed.word(&[word.as_bytes()]);
-        }
-        packed
-    }
-}
-
 impl<I: Send + Sync> Link<I> {
     pub(crate) fn new(
         connector: Arc<dyn Connector>,
         handshake: Arc<dyn Handshake<I>>,
-        filter: &str,
+        filter: String,
     ) -> Self {
         let look = Arc::default();
         Self {
@@ -140,8 +91,9 @@ impl<I: Send + Sync> Link<I> {
             connected: Notify::new(),
             trouble: ArcSwapOption::empty(),
             unreachable: AtomicBool::new(false),
-            lanes: Purpose::ALL.map(|purpose| Lane::new(purpose, filter, &look)),
+            breakers: Purpose::ALL.map(|_| CircuitBreaker::new(Arc::clone(&look))),
             look,
+            filter,
         }
     }
 
@@ -153,7 +105,7 @@ impl<I: Send + Sync> Link<I> {
         self.current.load().as_ref().is_some_and(|current| Arc::ptr_eq(current, session))
     }
 
-    /// Waits for the end of the next attempt to connect, counted from this call on.
+    /// Waits for the end of an attempt to connect that ends after this call.
     pub(crate) fn next_connection(&self) -> Notified<'_> {
         self.connected.notified()
     }
@@ -200,9 +152,10 @@ impl<I: Send + Sync> Link<I> {
     ) -> Result<Vec<Value>, StoreError> {
         let late = || StoreError::late(deadline);
         let begun = Instant::now();
-        let lane = &self.lanes[purpose as usize];
-        let Ok(Some(_room)) = timeout(deadline, lane.enter()).await else { return Err(late()) };
-        let call = lane.breaker.call(callers);
+        // A check has another answer at hand.
+        let may_wait = purpose != Purpose::Checks;
+        let entered = self.breakers[purpose as usize].enter(callers, may_wait);
+        let Ok(Some(call)) = timeout(deadline, entered).await else { return Err(late()) };
         let rest = deadline.saturating_sub(begun.elapsed());
         let sent = exchange(&*session.transport(purpose), packed, rest).await;
         if let Err(StoreError::NoAnswer { doubt: Doubt::Timeout, .. }) = sent {
@@ -224,7 +177,6 @@ impl<I: Send + Sync> Link<I> {
         })
     }
 
-    /// Polls at once.
     pub(crate) fn look_now(&self) {
         self.look.notify_one();
     }
@@ -263,7 +215,13 @@ impl<I: Send + Sync> Link<I> {
                     if let StoreError::NoAnswer { .. } = end {
                         log.lost(&self.connector, &reason);
                     } else {
-                        log.left(&self.connector, &reason);
+                        // That is no outage, unless a new session cannot be made.
+                        tracing::warn!(
+                            redis = ?self.connector,
+                            reason,
+                            "redis is there, and is not as it was: the guard connects anew, and refuses nothing by a filter that may \
+                             lack ids"
+                        );
                     }
                     let trouble = LinkTrouble { doubt: Doubt::Disconnected, reason };
                     self.trouble.store(Some(Arc::new(trouble)));
@@ -298,7 +256,7 @@ impl<I: Send + Sync> Link<I> {
     }
 
     fn note_answered(&self) {
-        self.lanes.iter().for_each(|lane| lane.breaker.note_answered());
+        self.breakers.iter().for_each(CircuitBreaker::note_answered);
     }
 
     fn named(&self, reason: String) -> String {
@@ -310,20 +268,24 @@ impl<I: Send + Sync> Link<I> {
 
     async fn connect(&self) -> Result<Arc<Session<I>>, StoreError> {
         let (transports, look) = self.open().await?;
-        let first = &*transports[0];
-        let identity = self.handshake.join(first, &look.process).await?;
-        if let Some(reason) = first.replaced().await {
+        let server = self.connector.server();
+        let identity = self.handshake.join(&*transports[0], &look.process).await?;
+        if let Some(reason) = self.connector.replaced(server.as_deref(), false).await {
             return Err(StoreError::disconnected(reason));
         }
-        Ok(Arc::new(Session::new(transports, look, identity)))
+        Ok(Arc::new(Session::new(transports, server, look, identity)))
     }
 
     /// Opens a connection for each purpose, all to one process.
     async fn open(&self) -> Result<(Transports, Look), StoreError> {
-        let opened = self.lanes.iter().map(async |lane| {
+        let opened = Purpose::ALL.map(async |purpose| {
             let transport = self.connector.connect().await.map_err(|error| meaning(&error))?;
-            let look = inspect(&*transport, lane.purpose == Purpose::Checks).await?;
-            transport.tell(lane.introduction());
+            let look = inspect(&*transport, self.connector.is_to_a_cluster()).await?;
+            // Some users may not send this, which changes nothing. It comes after the first reply: a server that hangs up says why in
+            // reply to the first command.
+            let purpose = format!("{purpose:?}").to_lowercase();
+            let name = format!("bloom-guard:{}:{purpose}", self.filter);
+            transport.tell(cmd("CLIENT").arg("SETNAME").arg(name).clone().into());
             Ok::<_, StoreError>((transport, look))
         });
         let (transports, looks): (Vec<_>, Vec<_>) = try_join_all(opened).await?.into_iter().unzip();
@@ -357,7 +319,7 @@ impl<I: Send + Sync> Link<I> {
             self.withdraw(session);
             return Ok(());
         }
-        if let Some(reason) = transports[0].replaced().await {
+        if let Some(reason) = self.connector.replaced(session.server.as_deref(), false).await {
             return Err(StoreError::disconnected(reason));
         }
         session.go_by(transports);
@@ -367,7 +329,7 @@ impl<I: Send + Sync> Link<I> {
     /// Polls a session until it cannot be trusted any more; returns why.
     async fn poll(&self, session: &Arc<Session<I>>) -> StoreError {
         loop {
-            let is_open = self.lanes.iter().any(|lane| lane.breaker.is_open());
+            let is_open = self.breakers.iter().any(CircuitBreaker::is_open);
             tokio::select! {
                 biased;
                 () = self.look.notified() => {
@@ -377,9 +339,8 @@ impl<I: Send + Sync> Link<I> {
                 }
                 () = sleep(if is_open { OPEN_POLL } else { POLL }) => {}
             }
-            let looks = self.lanes.iter().map(async |lane| {
-                let transport = session.transport(lane.purpose);
-                inspect(&*transport, lane.purpose == Purpose::Checks).await
+            let looks = Purpose::ALL.map(async |purpose| {
+                inspect(&*session.transport(purpose), self.connector.is_to_a_cluster()).await
             });
             let Look { process, clock, may_evict } =
                 match try_join_all(looks).await.and_then(one_process) {
@@ -398,7 +359,8 @@ impl<I: Send + Sync> Link<I> {
             self.note_answered();
             let transport = session.transport(Purpose::Checks);
             let recheck = self.handshake.recheck(&*transport, &process, &session.identity);
-            let (replaced, rechecked) = tokio::join!(transport.replaced(), recheck);
+            let replaced = self.connector.replaced(session.server.as_deref(), true);
+            let (replaced, rechecked) = tokio::join!(replaced, recheck);
             if let Err(end) = replaced.map_or(rechecked, |reason| Err(StoreError::left(reason))) {
                 return end;
             }
@@ -418,11 +380,10 @@ fn one_process(looks: Vec<Look>) -> Result<Look, StoreError> {
     }
 }
 
-/// Says in the log that Redis is lost, that it is back, or that it has changed: one line each.
+/// Says in the log that Redis is lost, and that it is back: one line each.
 #[derive(Default)]
 struct OutageLog {
     lost: Option<Instant>,
-    left: Option<Instant>,
 }
 
 impl OutageLog {
@@ -438,19 +399,6 @@ impl OutageLog {
              as on_unknown says, and inserts fail. The guard goes on trying. Unless the reason says more, see that redis runs, can be \
              reached from here, and takes the url's credentials"
         );
-    }
-
-    /// Notes that a session is given up although Redis answers. That is no outage, unless a new one cannot be made.
-    fn left(&mut self, redis: &dyn fmt::Debug, reason: &str) {
-        let before = self.left.replace(Instant::now());
-        if before.is_none_or(|before| before.elapsed() > TOGETHER) {
-            tracing::warn!(
-                ?redis,
-                reason,
-                "redis is there, and is not as it was: the guard connects anew, and refuses nothing by a filter that may \
-                 lack ids"
-            );
-        }
     }
 
     fn made(&mut self, redis: &dyn fmt::Debug) {

@@ -77,11 +77,10 @@ impl TlsSettings {
     pub(super) fn judge(&self) -> Result<(), SettingError> {
         let wrong =
             |error: io::Error| SettingError::Invalid { setting: "tls", reason: error.to_string() };
-        let is_held = |pem: &Pem| matches!(pem, Pem::Held(_));
-        if self.roots.as_ref().is_some_and(is_held) {
+        if let Some(Pem::Held(_)) = self.roots {
             self.roots().map_err(wrong)?;
         }
-        if self.client.as_ref().is_some_and(|(chain, _)| is_held(chain)) {
+        if let Some((Pem::Held(_), _)) = self.client {
             self.with_roots(RootCertStore::empty()).map_err(wrong)?;
         }
         Ok(())
@@ -107,7 +106,7 @@ impl TlsSettings {
                 rustls::Error::InconsistentKeys(_) => "it does not go with its key",
                 _ => "it or its key cannot be used",
             };
-            chain.unfit(&format!("{why}: {error}"))
+            chain.unfit(format_args!("{why}: {error}"))
         };
         config.with_client_auth_cert(certificates, key).map_err(unfit)
     }
@@ -116,7 +115,7 @@ impl TlsSettings {
         let mut roots = RootCertStore::empty();
         if let Some(own) = &self.roots {
             for certificate in own.certificates()? {
-                roots.add(certificate).map_err(|error| own.unfit(&error.to_string()))?;
+                roots.add(certificate).map_err(|error| own.unfit(error))?;
             }
             return Ok(roots);
         }
@@ -146,27 +145,25 @@ impl Pem {
         let found: Result<Vec<_>, Error> = CertificateDer::pem_slice_iter(&pem).collect();
         match found {
             Ok(found) if found.is_empty() => Err(self.unfit("there is no certificate")),
-            found => found.map_err(|error| self.unfit(&error.to_string())),
+            found => found.map_err(|error| self.unfit(error)),
         }
     }
 
     fn key(&self) -> io::Result<PrivateKeyDer<'static>> {
         PrivateKeyDer::from_pem_slice(&self.read()?).map_err(|error| match error {
             Error::NoItemsFound => self.unfit("there is no private key"),
-            error => self.unfit(&error.to_string()),
+            error => self.unfit(error),
         })
     }
 
     fn read(&self) -> io::Result<Arc<[u8]>> {
         match self {
             Self::Held(pem) => Ok(Arc::clone(pem)),
-            Self::File(path) => {
-                std::fs::read(path).map(Into::into).map_err(|error| self.unfit(&error.to_string()))
-            }
+            Self::File(path) => Ok(std::fs::read(path).map_err(|error| self.unfit(error))?.into()),
         }
     }
 
-    fn unfit(&self, why: &str) -> io::Error {
+    fn unfit(&self, why: impl fmt::Display) -> io::Error {
         io::Error::other(format!("{CERTIFICATES} are not to be had: {self:?}: {why}"))
     }
 }

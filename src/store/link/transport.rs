@@ -1,6 +1,5 @@
 //! One exchange with Redis on an open connection, below all supervision.
 
-use std::future::ready;
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -34,16 +33,6 @@ pub(crate) trait Transport: Send + Sync {
     fn until(&self) -> Option<Instant> {
         None
     }
-
-    /// Whether it was made to a node of a cluster.
-    fn is_to_a_cluster(&self) -> bool {
-        false
-    }
-
-    /// Asks again for the server's address, if Sentinels or nodes of a cluster gave it. Returns the reason if it is another one now.
-    fn replaced(&self) -> BoxFuture<'_, Option<String>> {
-        Box::pin(ready(None))
-    }
 }
 
 /// How long each exchange of a handshake, and each poll, may take.
@@ -51,7 +40,7 @@ pub(crate) const HANDSHAKE: Duration = Duration::from_millis(500);
 
 /// By how much Redis's clock and this machine's may part between two readings.
 pub(crate) const CLOCKS_PART: Duration = Duration::from_secs(2);
-/// And by this part of the time between them: a machine's clock drifts by less than a tenth of it.
+/// The same as a part of the time between the readings. A machine's clock drifts by less than a tenth of this.
 const DRIFTS: u32 = 1_000;
 
 /// Redis's clock, read at a local instant.
@@ -128,35 +117,34 @@ pub(crate) async fn ask(
 pub(crate) struct Look {
     pub(crate) process: RedisProcess,
     pub(crate) clock: Clock,
-    /// Whether it may evict any key; false where that was not asked for.
     pub(crate) may_evict: bool,
 }
 
-/// Asks which Redis process answers, what time it has and, if that is wanted, what it evicts.
-pub(super) async fn inspect(transport: &dyn Transport, evicts: bool) -> Result<Look, StoreError> {
-    let sections = &["server", "replication", "memory"][..if evicts { 3 } else { 2 }];
+/// Asks which Redis process answers, what time it has and what it evicts.
+pub(super) async fn inspect(transport: &dyn Transport, as_node: bool) -> Result<Look, StoreError> {
+    let sections = ["server", "replication", "memory"];
     let infos = sections.iter().map(|section| cmd("INFO").arg(section).clone());
     let commands = infos.chain([cmd("TIME")]).collect();
     let replies = match exchange(transport, commands, HANDSHAKE).await {
         Ok(replies) => replies,
-        Err(error) => return Err(named(transport, error).await),
+        Err(error) => return Err(named(transport, as_node, error).await),
     };
     let read = Instant::now();
     let mut replies = Reply::new("INFO", Value::Array(replies)).array()?;
     let time = replies.pop().unwrap_or_else(|| Reply::new("TIME", Value::Nil));
     let info = replies.into_iter().map(Reply::text).collect::<Result<String, _>>()?;
-    let process = RedisProcess::parse(&info, transport.is_to_a_cluster())?;
+    let process = RedisProcess::parse(&info, as_node)?;
     let [seconds, micros] = time.fields()?;
     let us = Reply::time(&seconds, &micros)?;
     Ok(Look { process, clock: Clock { read, us }, may_evict: may_evict(&info) })
 }
 
-/// Returns a better error where a server that is no Redis with keys refused: a Sentinel has no TIME.
-async fn named(transport: &dyn Transport, refused: StoreError) -> StoreError {
+/// Returns an error that names the kind of a server without keys: a Sentinel refuses TIME.
+async fn named(transport: &dyn Transport, as_node: bool, refused: StoreError) -> StoreError {
     if let StoreError::Refused { doubt: Doubt::Refused(Refusal::UNSUPPORTED), .. } = refused
         && let Ok(info) = ask(transport, "INFO", cmd("INFO").arg("server").clone(), HANDSHAKE).await
         && let Ok(info) = info.text()
-        && let Err(named) = RedisProcess::serves_keys(&info, transport.is_to_a_cluster())
+        && let Err(named) = RedisProcess::serves_keys(&info, as_node)
     {
         return named;
     }

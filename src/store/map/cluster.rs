@@ -3,8 +3,7 @@
 //! All keys of a filter are in one slot. Which node serves it is asked of the nodes that the URL names before a connection is made, and
 //! once more before it is used: a primary that stood still while another was elected says for some milliseconds that it still
 //! is one. After that the node itself tells: it answers commands for a slot that it does not serve with `MOVED`, whose
-//! target is not followed, but looked for here. `ASK` is never followed: at its target what has not come yet looks as if it did
-//! not exist.
+//! target is not followed, but looked for here. `ASK` is never followed: at its target, keys that have not arrived look absent.
 //!
 //! See <https://redis.io/docs/latest/operate/oss_and_stack/reference/cluster-spec/>.
 
@@ -13,14 +12,13 @@ use std::io;
 use std::sync::Arc;
 
 use ::redis::{ConnectionInfo, cmd};
-use tokio::task::JoinSet;
+use futures_util::stream::{FuturesUnordered, StreamExt};
 use tokio::time::timeout;
 
 use super::named::{Names, Server};
 use crate::error::{SettingError, StoreError};
 use crate::random;
-use crate::store::link::access::Access;
-use crate::store::link::connector::{CONNECT, Connector};
+use crate::store::link::connector::{Access, CONNECT, Connector};
 use crate::store::link::reply::{Reply, odd};
 use crate::store::link::resp::Packed;
 use crate::store::link::transport::{exchange, meaning};
@@ -35,7 +33,6 @@ const NOBODY: &str = "no node of the cluster says where the filter is";
 /// A Redis Cluster, as its URL names it.
 #[derive(Clone)]
 pub(crate) struct Cluster {
-    /// The nodes that the URL names.
     pub(super) named: Vec<Server>,
     /// How to connect to a node, wherever it is.
     pub(super) redis: ConnectionInfo,
@@ -49,18 +46,10 @@ pub(crate) type Dial = fn(&Server, &ConnectionInfo, &Access) -> Arc<dyn Connecto
 /// Which node serves the slot of each key, as a node says.
 type Map = Vec<Option<Server>>;
 
-/// Connects to the node that serves the slot of a key.
-#[derive(Clone)]
-pub(super) struct ToSlot {
-    pub(super) cluster: Arc<Cluster>,
-    pub(super) key: Arc<dyn Fn() -> Option<Arc<str>> + Send + Sync>,
-}
-
-/// Asks which nodes serve the slots of some keys.
-#[derive(Clone)]
+/// Which nodes serve the slots of some keys. As a connector it leads to the last key's node.
 pub(crate) struct Slots {
     pub(super) cluster: Arc<Cluster>,
-    pub(super) keys: Arc<[Arc<str>]>,
+    pub(super) keys: Box<dyn Fn() -> Vec<Arc<str>> + Send + Sync>,
 }
 
 impl Cluster {
@@ -69,32 +58,16 @@ impl Cluster {
         Ok(Self { access: access.clone(), ..self.clone() })
     }
 
-    /// Returns the nodes that the URL names, at random, with their connectors. If it has one name, each of its addresses may be a node.
-    async fn nodes(&self) -> Vec<(Server, Arc<dyn Connector>)> {
-        if let [name] = &self.named[..] {
-            let nodes = self.dial(name).apart().await.unwrap_or_default();
-            if !nodes.is_empty() {
-                return nodes.into_iter().map(|node| (name.clone(), node)).collect();
-            }
-        }
-        let mut nodes = self.named.clone();
-        nodes.sort_by_cached_key(|_| random::scatter());
-        nodes.into_iter().map(|node| (node.clone(), self.dial(&node))).collect()
-    }
-
     fn dial(&self, node: &Server) -> Arc<dyn Connector> {
         (self.dial)(node, &self.redis, &self.access)
     }
 }
 
-impl Names for ToSlot {
+impl Names for Slots {
     const OF_A_CLUSTER: bool = true;
 
     async fn primary(&self) -> io::Result<Server> {
-        let key = (self.key)().ok_or_else(|| nowhere("no shard is on this node any more"))?;
-        let slots = Slots { cluster: Arc::clone(&self.cluster), keys: [key].into() };
-        let server = slots.primaries().await?.pop().flatten();
-        server.ok_or_else(|| nowhere(NOBODY))
+        self.primaries().await?.pop().flatten().ok_or_else(|| nowhere(NOBODY))
     }
 
     fn dial(&self, server: &Server) -> Arc<dyn Connector> {
@@ -106,28 +79,34 @@ impl Slots {
     /// Asks some nodes at once which nodes serve the keys' slots. Most decide: a node that is cut off from the others goes on to name
     /// itself, and may be the quickest. Without a majority chance does. Fails if none of them knows a node for any key.
     pub(crate) async fn primaries(&self) -> io::Result<Map> {
+        let keys = (self.keys)();
+        if keys.is_empty() {
+            return Err(nowhere("no shard is on this node any more"));
+        }
         // Beforehand: nodes are given less time.
         self.cluster.access.credentials().await?;
-        self.ask_some(self.cluster.nodes().await).await
+        let mut nodes = self.cluster.named.clone();
+        nodes.sort_by_cached_key(|_| random::scatter());
+        nodes.truncate(ASKED);
+        self.cluster.ask_some(&nodes, &keys).await
     }
+}
 
-    async fn ask_some(&self, nodes: Vec<(Server, Arc<dyn Connector>)>) -> io::Result<Map> {
-        let mut asked = JoinSet::new();
-        for (number, (node, door)) in nodes.into_iter().take(ASKED).enumerate() {
-            let slots = self.clone();
-            asked.spawn(async move {
-                let late = StoreError::late(CONNECT);
-                let map = timeout(CONNECT, slots.ask(&node, &*door)).await.unwrap_or(Err(late));
-                (number, map.map_err(|error| format!("{node}: {error}")))
-            });
-        }
+impl Cluster {
+    async fn ask_some(&self, nodes: &[Server], keys: &[Arc<str>]) -> io::Result<Map> {
+        let ask = async |(number, node)| {
+            let late = StoreError::late(CONNECT);
+            let map = timeout(CONNECT, self.ask(node, keys)).await.unwrap_or(Err(late));
+            (number, map.map_err(|error| format!("{node}: {error}")))
+        };
+        let mut asked: FuturesUnordered<_> = nodes.iter().enumerate().map(ask).collect();
         // In the order of asking: if two are at odds, the quicker one does not decide.
-        let mut maps = vec![None; asked.len()];
+        let mut maps = vec![None; nodes.len()];
         let mut said = Vec::new();
-        while let Some(answer) = asked.join_next().await {
-            match answer.map_err(io::Error::from)? {
-                (number, Ok(map)) => maps[number] = Some(map),
-                (_, Err(error)) => said.push(error),
+        while let Some((number, map)) = asked.next().await {
+            match map {
+                Ok(map) => maps[number] = Some(map),
+                Err(error) => said.push(error),
             }
             let most = named_by(&maps, maps.len() / 2 + 1);
             if let Some(most) = most.filter(|most| most.iter().all(Option::is_some)) {
@@ -137,10 +116,9 @@ impl Slots {
         named_by(&maps, 1).ok_or_else(|| nowhere(&format!("{NOBODY}: {}", said.join("; "))))
     }
 
-    async fn ask(&self, node: &Server, door: &dyn Connector) -> Result<Map, StoreError> {
-        let transport = door.connect().await.map_err(|error| meaning(&error))?;
-        let keys = self.keys.iter();
-        let slots = keys.map(|key| cmd("CLUSTER").arg("KEYSLOT").arg(&**key).clone());
+    async fn ask(&self, node: &Server, keys: &[Arc<str>]) -> Result<Map, StoreError> {
+        let transport = self.dial(node).connect().await.map_err(|error| meaning(&error))?;
+        let slots = keys.iter().map(|key| cmd("CLUSTER").arg("KEYSLOT").arg(&**key).clone());
         let commands = slots.chain([cmd("CLUSTER").arg("SLOTS").clone()]);
         let packed = Packed::from_iter(commands).for_long_replies(MAP);
         let mut replies = exchange(&*transport, packed, CONNECT).await?;
@@ -182,7 +160,7 @@ fn read_map(slots: &[i64], ranges: Reply, asked: &Server) -> Result<Map, StoreEr
             && let Some(node) = fields.next()
         {
             let node = read_node(node, asked)?;
-            serving.for_each(|serving| serving.clone_from(&node));
+            serving.for_each(|serving| *serving = Some(node.clone()));
         }
     }
     if map.iter().all(Option::is_none) {
@@ -194,39 +172,18 @@ fn read_map(slots: &[i64], ranges: Reply, asked: &Server) -> Result<Map, StoreEr
     Ok(map)
 }
 
-/// Reads a node's address, if there is one.
-fn read_node(node: Reply, asked: &Server) -> Result<Option<Server>, StoreError> {
+/// Reads a node's address. A node without a host is the one that was asked.
+fn read_node(node: Reply, asked: &Server) -> Result<Server, StoreError> {
     let mut fields = node.array()?.into_iter();
     let (Some(host), Some(port)) = (fields.next(), fields.next()) else {
         return Err(odd(SLOTS, "a node without a port"));
     };
+    let host = if host.is_nil() { String::new() } else { host.text()? };
     let port = port.int()?;
-    let port = u16::try_from(port).map_err(|_| odd(SLOTS, format!("the port {port}")))?;
-    let mut host = host.optional_bytes()?.unwrap_or_default();
-    if host == b"?" {
-        // It has no name of the preferred kind. Others stand behind its id.
-        let Some(other) = other_host(fields.nth(1)) else { return Ok(None) };
-        host = other;
-    }
-    let mut host = String::from_utf8(host).map_err(|_| odd(SLOTS, "a host that is no text"))?;
-    if host.is_empty() {
-        // It is the one that was asked.
-        host.clone_from(&asked.host);
-    }
-    Ok(Some(Server { host, port }))
-}
-
-/// Reads an address, or else a name, from the pairs behind a node's id.
-fn other_host(pairs: Option<Reply>) -> Option<Vec<u8>> {
-    let mut hosts = [None, None];
-    for [what, is] in pairs?.pairs().ok()? {
-        match &*what.bytes().ok()? {
-            b"ip" => hosts[0] = Some(is.bytes().ok()?),
-            b"hostname" => hosts[1] = Some(is.bytes().ok()?),
-            _ => {}
-        }
-    }
-    hosts.into_iter().flatten().find(|host| host != b"?")
+    Ok(Server {
+        host: if host.is_empty() { asked.host.clone() } else { host },
+        port: u16::try_from(port).map_err(|_| odd(SLOTS, format!("the port {port}")))?,
+    })
 }
 
 impl fmt::Debug for Cluster {
@@ -236,7 +193,7 @@ impl fmt::Debug for Cluster {
     }
 }
 
-impl fmt::Debug for ToSlot {
+impl fmt::Debug for Slots {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.cluster.fmt(f)
     }
@@ -255,7 +212,7 @@ mod tests {
     use crate::store::BoxFuture;
     use crate::store::link::resp::tests::values;
     use crate::store::link::transport::Transport;
-    use crate::store::map::named::{Named, ToNamed};
+    use crate::store::map::named::Named;
 
     /// A node by whose map `node:` and this serves all slots; 0 refuses to say. It takes so long, or never answers.
     #[derive(Debug, Clone, Copy)]
@@ -280,25 +237,22 @@ mod tests {
 
     /// A cluster whose nodes' ports say which one each names, and how long it takes for that.
     fn cluster(named: &[u16]) -> Arc<Cluster> {
-        cluster_by(named, |server, _, _| {
+        let redis = "redis://node".into_connection_info().unwrap();
+        let node = |port: &u16| Server { host: "node".to_owned(), port: *port };
+        let named = named.iter().map(node).collect();
+        let dial: Dial = |server, _, _| {
             let takes = match server.port / 1000 {
                 0 => Some(Duration::ZERO),
                 1 => Some(CONNECT / 2),
                 _ => None,
             };
             Arc::new(Node(server.port % 10, takes))
-        })
+        };
+        Arc::new(Cluster { named, redis, access: Access::default(), dial })
     }
 
     fn slots(cluster: Arc<Cluster>) -> Slots {
-        Slots { cluster, keys: [Arc::from("bg:{users}:bits")].into() }
-    }
-
-    fn cluster_by(named: &[u16], dial: Dial) -> Arc<Cluster> {
-        let redis = "redis://node".into_connection_info().unwrap();
-        let node = |port: &u16| Server { host: "node".to_owned(), port: *port };
-        let named = named.iter().map(node).collect();
-        Arc::new(Cluster { named, redis, access: Access::default(), dial })
+        Slots { cluster, keys: Box::new(|| vec![Arc::from("bg:{users}:bits")]) }
     }
 
     #[tokio::test(start_paused = true)]
@@ -319,9 +273,8 @@ mod tests {
             for (first, expected) in expected.into_iter().enumerate() {
                 let mut nodes = slots.cluster.named.clone();
                 nodes.rotate_left(first);
-                let dialled = |node: Server| (node.clone(), slots.cluster.dial(&node));
-                let nodes = nodes.into_iter().map(dialled).collect();
-                let named = slots.ask_some(nodes).await.unwrap().pop().flatten().unwrap();
+                let named = slots.cluster.ask_some(&nodes, &(slots.keys)()).await;
+                let named = named.unwrap().pop().flatten().unwrap();
                 assert_eq!(named.port, expected, "{ports:?} from {first}");
             }
         }
@@ -333,39 +286,13 @@ mod tests {
         );
     }
 
-    /// A name of three nodes, of which one answers whoever dials the name.
-    #[derive(Debug)]
-    struct Name;
-
-    impl Connector for Name {
-        fn connect(&self) -> BoxFuture<'_, RedisResult<Arc<dyn Transport>>> {
-            Box::pin(ready(Ok(Arc::new(Node(1, Some(Duration::ZERO))) as Arc<dyn Transport>)))
-        }
-
-        fn apart(&self) -> BoxFuture<'_, io::Result<Vec<Arc<dyn Connector>>>> {
-            let node = |port| Arc::new(Node(port, Some(Duration::ZERO))) as Arc<dyn Connector>;
-            Box::pin(ready(Ok([1, 2, 2].map(node).into())))
-        }
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn of_the_nodes_that_have_one_name_most_decide() {
-        let cluster = cluster_by(&[1], |_, _, _| Arc::new(Name));
-        let slots = slots(cluster);
-        let named = slots.primaries().await.unwrap().pop().flatten().unwrap();
-        assert_eq!(named.port, 2);
-    }
-
     #[tokio::test(start_paused = true)]
     async fn a_connection_to_a_node_that_is_not_named_once_more_is_replaced() {
         let another = "another primary is named: node:2, not node:1";
         for (port, replaced) in [(2, None), (1, Some(another))] {
-            let server = Server { host: "node".to_owned(), port };
-            let key = Arc::new(|| Some("bg:{users}:bits".into()));
-            let to_slot = Named::by(ToSlot { cluster: cluster(&[2]), key });
-            let transport = Arc::new(Node(2, Some(Duration::ZERO)));
-            let to_node = ToNamed::new(transport, server, to_slot);
-            assert_eq!(to_node.replaced().await.as_deref(), replaced);
+            let to_slot = Named::by(slots(cluster(&[2])));
+            let server = format!("node:{port}");
+            assert_eq!(to_slot.replaced(Some(&server), false).await.as_deref(), replaced);
         }
     }
 
@@ -375,12 +302,6 @@ mod tests {
 
     fn node(host: Option<&str>, port: i64) -> Value {
         Value::Array(vec![host.map_or(Value::Nil, text), Value::Int(port), text("id")])
-    }
-
-    /// A node as Redis 7 lists it, with what else it says of it.
-    fn node_with(host: Option<&str>, port: i64, more: &[&str]) -> Value {
-        let more = Value::Array(more.iter().copied().map(text).collect());
-        Value::Array(vec![host.map_or(Value::Nil, text), Value::Int(port), text("id"), more])
     }
 
     /// What is made of ranges of which each has a first and a last slot, and nodes.
@@ -413,36 +334,8 @@ mod tests {
     #[test]
     fn a_node_that_says_not_where_it_is_is_the_one_that_was_asked() {
         for host in [None, Some("")] {
-            for node in [node(host, 7), node_with(host, 7, &["ip", "10.0.0.7"])] {
-                assert_eq!(named(5, vec![(0, 99, vec![node])]).as_deref(), Ok("asked:7"));
-            }
+            assert_eq!(named(5, vec![(0, 99, vec![node(host, 7)])]).as_deref(), Ok("asked:7"));
         }
-    }
-
-    /// As all do where names are preferred and there are none: `cluster-preferred-endpoint-type hostname`.
-    #[test]
-    fn a_node_that_has_no_preferred_name_is_where_else_it_says_it_is() {
-        for (more, expected) in [
-            (&["ip", "10.0.0.7"][..], Ok("10.0.0.7:7")),
-            (&["hostname", "node-7"], Ok("node-7:7")),
-            (&["shard-id", "ip", "ip", "10.0.0.7"], Ok("10.0.0.7:7")),
-            // It knows no address of its own before it has met another.
-            (&["ip", ""], Ok("asked:7")),
-            (&["ip", "?"], Err(())),
-            (&["shard-id", "ip"], Err(())),
-            (&["ip"], Err(())),
-            (&[], Err(())),
-        ] {
-            let ranges = vec![(0, 99, vec![node_with(Some("?"), 7, more)])];
-            let named = named(5, ranges);
-            let is_refused =
-                named.as_ref().is_err_and(|error| error.contains("no node for slot 5"));
-            match expected {
-                Ok(expected) => assert_eq!(named.as_deref(), Ok(expected), "{more:?}"),
-                Err(()) => assert!(is_refused, "{more:?}: {named:?}"),
-            }
-        }
-        assert!(named(5, vec![(0, 99, vec![node(Some("?"), 7)])]).is_err(), "as before Redis 7");
     }
 
     #[test]

@@ -5,12 +5,11 @@ use std::sync::Arc;
 
 use ::redis::ConnectionInfo;
 
-use super::cluster::{Cluster, Slots, ToSlot};
+use super::cluster::{Cluster, Slots};
 use super::named::Named;
 use super::sentinel::{NamedPrimary, Sentinels};
 use crate::error::SettingError;
-use crate::store::link::access::Access;
-use crate::store::link::connector::{Address, Connector};
+use crate::store::link::connector::{Access, Address, Connector};
 
 #[derive(Clone)]
 pub(crate) enum Endpoint {
@@ -54,7 +53,8 @@ impl Endpoint {
             }
             Self::Cluster(cluster) => {
                 let cluster = Arc::clone(cluster);
-                Arc::new(Named::by(ToSlot { cluster, key: Arc::new(key) }))
+                let keys = Box::new(move || key().into_iter().collect());
+                Arc::new(Named::by(Slots { cluster, keys }))
             }
         }
     }
@@ -72,7 +72,7 @@ impl Endpoint {
 
     pub(crate) fn slots(&self, keys: Arc<[Arc<str>]>) -> Option<Slots> {
         let Self::Cluster(cluster) = self else { return None };
-        Some(Slots { cluster: Arc::clone(cluster), keys })
+        Some(Slots { cluster: Arc::clone(cluster), keys: Box::new(move || keys.to_vec()) })
     }
 }
 

@@ -1,12 +1,11 @@
 //! Connects to the primary that the Sentinels name.
 //!
 //! A Sentinel in the smaller part of a divided network does not know of a failover. So all that the URL names are asked at once, and
-//! a majority of them all decides, not of those that answer. They are asked before a connection is made, again before it is used, and
+//! a majority of all decides, not of the Sentinels that answer. They are asked before a connection is made, again before it is used, and
 //! once a second after that. A connection in use is left if a majority names another server, not if there is no majority.
 //!
 //! See <https://redis.io/docs/latest/develop/reference/sentinel-clients/>.
 
-use std::collections::HashMap;
 use std::fmt;
 use std::io;
 use std::sync::Arc;
@@ -19,8 +18,7 @@ use tokio::time::timeout;
 use super::named::{Names, Server};
 use crate::error::StoreError;
 use crate::refusal::Refusal;
-use crate::store::link::access::Access;
-use crate::store::link::connector::{Address, CONNECT, Connector};
+use crate::store::link::connector::{Access, Address, CONNECT, Connector};
 use crate::store::link::reply::odd;
 use crate::store::link::transport::{Transport, ask, meaning};
 
@@ -35,7 +33,6 @@ pub(crate) struct NamedPrimary {
     pub(super) redis: ConnectionInfo,
 }
 
-#[derive(Clone)]
 pub(super) struct Sentinels {
     each: Vec<Arc<Sentinel>>,
     primary: NamedPrimary,
@@ -83,14 +80,13 @@ impl Names for Sentinels {
             });
         }
         drop(answer);
-        let mut votes = HashMap::<Server, usize>::new();
+        let mut votes = Vec::new();
         let mut all_said = Vec::new();
         while let Some((named, said)) = answers.recv().await {
             all_said.push(said);
             let Some(server) = named else { continue };
-            let votes = votes.entry(server.clone()).or_default();
-            *votes += 1;
-            if *votes >= majority {
+            votes.push(server.clone());
+            if votes.iter().filter(|vote| **vote == server).count() >= majority {
                 return Ok(server);
             }
         }
@@ -109,7 +105,7 @@ impl Names for Sentinels {
 
 impl Sentinel {
     async fn ask(&self, name: &str) -> Result<Server, StoreError> {
-        // One that does not answer is dropped.
+        // A connection without an answer is dropped.
         let kept = self.transport.lock().take();
         let transport = match kept {
             Some(transport) => transport,

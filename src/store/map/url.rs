@@ -17,7 +17,7 @@ use super::endpoint::Endpoint;
 use super::named::Server;
 use super::sentinel::NamedPrimary;
 use crate::error::SettingError;
-use crate::store::link::access::Access;
+use crate::store::link::connector::Access;
 
 struct Parts<'a> {
     tls: bool,
@@ -36,30 +36,27 @@ impl Endpoint {
             let reason = "a rediss:// url needs the crate feature `tls`";
             return Err(SettingError::Combination { reason });
         }
-        endpoint(url).map_err(|reason| unreadable(url, &reason))
+        endpoint(url).map_err(|reason| {
+            // Nothing of it is repeated, as it may hold a password.
+            let hint = if url.contains(['@', '?', '#']) {
+                " (in a password, / ? # @ and & are percent-encoded)"
+            } else {
+                ""
+            };
+            let reason = format!(
+                "the url cannot be read: {reason}; expected is redis://[user][:password@]host[:port][/database], or one of the \
+                 other forms that Builder::redis lists{hint}"
+            );
+            SettingError::Invalid { setting: "redis", reason }
+        })
     }
-}
-
-/// What is wrong with a URL. Nothing of it is repeated, as it may hold a password.
-fn unreadable(url: &str, reason: &str) -> SettingError {
-    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
-    let is_cut = rest.rsplit_once('@').is_some_and(|(before, _)| before.contains(['/', '?', '#']));
-    let hint = if is_cut || rest.contains("pass") {
-        " (in a password, / ? # @ and & are percent-encoded)"
-    } else {
-        ""
-    };
-    let reason = format!(
-        "the url cannot be read: {reason}; expected is redis://[user][:password@]host[:port][/database], or one of the other forms \
-         that Builder::redis lists{hint}"
-    );
-    SettingError::Invalid { setting: "redis", reason }
 }
 
 fn endpoint(url: &str) -> Result<Endpoint, String> {
     let (scheme, rest) = url.split_once("://").unwrap_or_default();
     let (system, form) = scheme.split_once('+').unwrap_or((scheme, ""));
     let tls = matches!(system, "rediss" | "valkeys");
+    let is_known = tls || matches!(system, "redis" | "valkey");
     if rest.contains('#') {
         return Err("it has a fragment, of which nothing is known".to_owned());
     }
@@ -68,13 +65,10 @@ fn endpoint(url: &str) -> Result<Endpoint, String> {
     let (user, hosts) = authority.rsplit_once('@').unwrap_or(("", authority));
     let parts = Parts { tls, user, hosts, path, query };
     match form {
-        _ if !tls && !matches!(system, "redis" | "valkey") => {
-            Err("it has another scheme, or none".to_owned())
-        }
-        "" => parts.server(),
-        "unix" if !tls => parts.socket(),
-        "sentinel" => parts.sentinels(),
-        "cluster" => parts.cluster(),
+        "" if is_known => parts.server(),
+        "unix" if is_known && !tls => parts.socket(),
+        "sentinel" if is_known => parts.sentinels(),
+        "cluster" if is_known => parts.cluster(),
         _ => Err("it has another scheme, or none".to_owned()),
     }
 }
@@ -169,17 +163,8 @@ impl<'a> Parts<'a> {
         account(Some(&user), Some(&password))
     }
 
-    fn info(
-        &self,
-        Server { host, port }: Server,
-        account: RedisConnectionInfo,
-    ) -> Result<ConnectionInfo, String> {
-        let address = if self.tls {
-            ConnectionAddr::TcpTls { host, port, insecure: false, tls_params: None }
-        } else {
-            ConnectionAddr::Tcp(host, port)
-        };
-        info(address, account)
+    fn info(&self, server: Server, account: RedisConnectionInfo) -> Result<ConnectionInfo, String> {
+        info(server.addr(self.tls), account)
     }
 
     /// Returns how to connect to a server that Sentinels or nodes will name.

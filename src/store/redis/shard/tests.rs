@@ -7,9 +7,9 @@ use crate::filter::{Generation, Sizing};
 use crate::id::Digest;
 use crate::settings::Settings;
 use crate::store::BoxFuture;
-use crate::store::link::handshake::Handshake as _;
 use crate::store::link::process::RedisProcess;
 use crate::store::link::resp::Packed;
+use crate::store::link::session::Handshake as _;
 use crate::store::link::transport::Transport;
 use crate::store::redis::connection::tests::{joined, unreached};
 

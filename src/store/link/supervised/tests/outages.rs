@@ -28,15 +28,13 @@ const SOUND: Far =
 struct Server(Arc<Mutex<Far>>);
 
 impl Transport for Server {
-    fn send(&self, packed: Packed) -> BoxFuture<'_, RedisResult<Vec<Value>>> {
+    fn send(&self, _: Packed) -> BoxFuture<'_, RedisResult<Vec<Value>>> {
         let Far { run_id, history, role, .. } = self.0.lock().clone();
         let bulk = |text: &str| format!("${}\r\n{text}\r\n", text.len());
         let server = bulk(&format!("redis_version:7.0.15\r\nrun_id:{run_id}\r\n"));
         let replication = bulk(&format!("role:{role}\r\nmaster_replid:{history}\r\n"));
         let time = "*2\r\n$10\r\n1700000000\r\n$1\r\n0\r\n";
-        // The connection for checks asks for the memory, too.
-        let memory = if packed.commands == 4 { "$0\r\n\r\n" } else { "" };
-        let replies = format!("{server}{replication}{memory}{time}");
+        let replies = format!("{server}{replication}$0\r\n\r\n{time}");
         Box::pin(std::future::ready(Ok(values(replies.as_bytes()))))
     }
 }
@@ -73,7 +71,7 @@ impl Handshake<()> for Server {
 async fn connected() -> (Arc<Link<()>>, Arc<Session<()>>, Arc<Mutex<Far>>) {
     let far = Arc::new(Mutex::new(SOUND));
     let server = || Arc::new(Server(Arc::clone(&far)));
-    let link = Arc::new(Link::new(server(), server(), "users"));
+    let link = Arc::new(Link::new(server(), server(), "users".to_owned()));
     tokio::spawn(Arc::clone(&link).supervise());
     let connection = link.connected(Purpose::Checks, POLL).await.unwrap();
     sleep(POLL * 5).await;
@@ -106,20 +104,13 @@ async fn each_sign_of_another_redis_ends_an_open_connection_within_a_poll() {
 #[derive(Debug)]
 struct Replaced(Server);
 
-impl Transport for Replaced {
-    fn send(&self, packed: Packed) -> BoxFuture<'_, RedisResult<Vec<Value>>> {
-        self.0.send(packed)
-    }
-
-    fn replaced(&self) -> BoxFuture<'_, Option<String>> {
-        Box::pin(std::future::ready(Some("another primary is named".to_owned())))
-    }
-}
-
 impl Connector for Replaced {
     fn connect(&self) -> BoxFuture<'_, RedisResult<Arc<dyn Transport>>> {
-        let transport = Self(Server(Arc::clone(&self.0.0)));
-        Box::pin(async move { Ok(Arc::new(transport) as Arc<dyn Transport>) })
+        self.0.connect()
+    }
+
+    fn replaced<'a>(&'a self, _: Option<&'a str>, _: bool) -> BoxFuture<'a, Option<String>> {
+        Box::pin(std::future::ready(Some("another primary is named".to_owned())))
     }
 }
 
@@ -127,7 +118,7 @@ impl Connector for Replaced {
 async fn a_connection_is_not_used_if_another_server_was_named_while_it_was_made() {
     let server = || Server(Arc::new(Mutex::new(SOUND)));
     let (connector, handshake) = (Arc::new(Replaced(server())), Arc::new(server()));
-    let link = Arc::new(Link::new(connector, handshake, "users"));
+    let link = Arc::new(Link::new(connector, handshake, "users".to_owned()));
     tokio::spawn(Arc::clone(&link).supervise());
     assert!(link.connected(Purpose::Checks, POLL * 5).await.is_err());
     assert_eq!(link.trouble().unwrap().reason, "another primary is named");
@@ -150,7 +141,7 @@ impl Connector for ByTurns {
 #[tokio::test(start_paused = true)]
 async fn connections_to_two_redises_are_no_session() {
     let handshake = Arc::new(Server(Arc::new(Mutex::new(SOUND))));
-    let link = Link::new(Arc::new(ByTurns(Mutex::default())), handshake, "users");
+    let link = Link::new(Arc::new(ByTurns(Mutex::default())), handshake, "users".to_owned());
     let link = Arc::new(link);
     tokio::spawn(Arc::clone(&link).supervise());
     assert!(link.connected(Purpose::Rebuilds, POLL * 5).await.is_err());
@@ -165,7 +156,7 @@ async fn another_redis_behind_one_connection_ends_the_session_within_a_poll() {
         let servers = far.each_ref().map(|far| Server(Arc::clone(far)));
         let handshake = Arc::new(Server(Arc::clone(&far[0])));
         let connector = Arc::new(InOrder(servers, Mutex::new(0)));
-        let link = Arc::new(Link::new(connector, handshake, "users"));
+        let link = Arc::new(Link::new(connector, handshake, "users".to_owned()));
         tokio::spawn(Arc::clone(&link).supervise());
         let session = link.connected(Purpose::Checks, POLL).await.unwrap();
         far[strays].lock().run_id = "0000000b";
@@ -205,7 +196,7 @@ async fn links_that_lost_a_node_together_do_not_look_for_it_together() {
         let nowhere = Arc::new(Nowhere::default());
         let server = Arc::new(Server(Arc::new(Mutex::new(SOUND))));
         let connector = Arc::clone(&nowhere) as Arc<dyn Connector>;
-        let link = Link::<()>::new(connector, server, "users");
+        let link = Link::<()>::new(connector, server, "users".to_owned());
         tokio::spawn(Arc::new(link).supervise());
         nowhere
     });

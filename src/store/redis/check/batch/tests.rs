@@ -61,7 +61,7 @@ impl Batch {
     /// Asks for these digests; returns how many commands each request had.
     async fn ask(&self, asked: &[(u8, &Connection)]) -> Vec<usize> {
         let check = |&(byte, live): &(u8, &Connection)| PendingCheck {
-            live: Arc::clone(&live.on),
+            session: Arc::clone(&live.on),
             asked: Asked { digest: Digest::from_bytes([byte; 16]), may_fence: true },
             answer: oneshot::channel().0,
         };
