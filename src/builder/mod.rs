@@ -21,7 +21,6 @@ use crate::middleware::layer::BloomGuard;
 use crate::nulls::rules::NegativeCaching;
 use crate::rebuild::{ErasedSource, RebuildSource, Schedule};
 use crate::settings::{self, OnUnknown, Settings};
-use crate::store::Store;
 
 const NO_PLACE: &str = "where does the filter live? `in_process()` keeps it in this process, for a service that never has two: each would refuse \
                         what the other creates. `redis(url)`, with the crate feature `redis`, has all processes of the service share it.";
@@ -182,9 +181,6 @@ impl Builder {
         let sizing = Sizing::sharded(self.capacity.0, self.capacity.1, self.shards);
         judged.push(("capacity", sizing.map(|sizing| settings.sizing = sizing)));
         let store = place.store(&settings, judged).map_err(ConfigError::new)?;
-        if source.is_none() {
-            tell_that_nobody_builds(&settings.name, &store);
-        }
         let guard = BloomGuard::new(Guard::new(store, extractor, source, &settings, options));
         guard.start();
         Ok(guard)
@@ -279,26 +275,8 @@ impl Builder {
     }
 }
 
-fn tell_that_nobody_builds(filter: &str, store: &Store) {
-    #[cfg(feature = "redis")]
-    if store.foreign().is_some() {
-        return;
-    }
-    if store.is_shared() {
-        tracing::info!(filter, "no source: another process has to build the filter");
-    } else {
-        tracing::warn!(
-            filter,
-            "no source, and a filter in this process: no filter will ever be built, and nothing be refused"
-        );
-    }
-}
-
 impl fmt::Debug for Builder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { settings, place, judged, .. } = self;
-        let mut shown = f.debug_struct("Builder");
-        shown.field("settings", settings).field("place", place).field("judged", judged);
-        shown.finish_non_exhaustive()
+        f.debug_struct("Builder").field("settings", &self.settings).finish_non_exhaustive()
     }
 }

@@ -11,7 +11,7 @@ use smallvec::SmallVec;
 use tokio::time::Instant;
 
 use super::bucket::Bucket;
-use super::lane::{Lane, LaneState, Permit};
+use super::lane::{Lane, Permit};
 use super::recent::{IdHash, IdHasher, RecentIds};
 use crate::id::{Id, KeyedDigest};
 use crate::mode::{Mode, SharedMode};
@@ -32,14 +32,13 @@ const RETRY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs
 
 pub(crate) struct Gate {
     on_unknown: OnUnknown,
-    /// The mode of this process.
-    mode: SharedMode,
-    fleet: Arc<SharedMode>,
+    pub(crate) own_mode: SharedMode,
+    pub(crate) fleet_mode: Arc<SharedMode>,
     hasher: IdHasher,
     found: RecentIds,
     /// A missed id is noted in it, one that is only suspect is marked.
-    missed: RecentIds,
-    lane: Lane,
+    pub(crate) missed: RecentIds,
+    pub(crate) lane: Lane,
     sample: Bucket,
     /// Refusals, until the first may be a sample.
     refusals: AtomicU32,
@@ -70,7 +69,7 @@ pub(crate) struct Subject {
     /// What the look-up said; present where none is needed.
     pub(crate) verdict: Verdict,
     /// Whether this process's copy of an earlier filter holds it, and it may pass by that.
-    is_copied: bool,
+    pub(crate) is_copied: bool,
     /// Why the handler may read it: known at once where no look-up is needed, else decided by [`Gate::rule`]. None if it is absent.
     pub(crate) reading: Option<Why>,
 }
@@ -108,11 +107,11 @@ enum Row {
 }
 
 impl Gate {
-    pub(crate) fn new(settings: &Settings, fleet: Arc<SharedMode>) -> Self {
+    pub(crate) fn new(settings: &Settings, fleet_mode: Arc<SharedMode>) -> Self {
         Self {
             on_unknown: settings.on_unknown,
-            mode: SharedMode::default(),
-            fleet,
+            own_mode: SharedMode::default(),
+            fleet_mode,
             hasher: IdHasher::new(),
             found: RecentIds::new(settings.sizing.capacity.min(MOST_FOUND), FOUND),
             missed: RecentIds::new(settings.missed, settings.null_ttl.mul_f64(MISSED_LIFE)),
@@ -124,19 +123,7 @@ impl Gate {
 
     /// Returns the milder of this process's mode and the fleet's.
     pub(crate) fn mode(&self) -> Mode {
-        self.mode.get().milder(self.fleet.get())
-    }
-
-    pub(crate) fn fleet_mode(&self) -> Mode {
-        self.fleet.get()
-    }
-
-    pub(crate) fn set_mode(&self, mode: Mode) {
-        self.mode.set(mode);
-    }
-
-    pub(crate) fn lane(&self) -> LaneState {
-        self.lane.state(Instant::now())
+        self.own_mode.get().milder(self.fleet_mode.get())
     }
 
     pub(crate) fn hash(&self, id: &Id) -> IdHash {
@@ -150,11 +137,6 @@ impl Gate {
     /// Whether an id may pass by a copy of a filter whose build began at `built`: it is not missed, and not suspect since.
     pub(crate) fn is_trusted(&self, id: IdHash, built: Instant, now: Instant) -> bool {
         !self.missed.noted_since(id, built, now) && !self.missed.holds(id, now)
-    }
-
-    /// Returns the share of all ids about which such a copy is not asked, for want of room for suspects.
-    pub(crate) fn silenced(&self, built: Instant) -> f64 {
-        self.missed.forgotten_since(built)
     }
 
     /// Whether other requests for the id may wait for the answer to this one: it will pass, and its record is neither found nor
@@ -301,23 +283,14 @@ impl Gate {
 }
 
 impl Subject {
-    pub(crate) const fn unasked(
-        id: Id,
-        hash: IdHash,
-        digest: Option<KeyedDigest>,
-        why: Why,
-    ) -> Self {
-        Self { id, hash, digest, verdict: Verdict::Present, is_copied: false, reading: Some(why) }
+    pub(crate) const fn new(id: Id, hash: IdHash) -> Self {
+        let verdict = Verdict::Unknown(Doubt::Timeout);
+        Self { id, hash, digest: None, verdict, is_copied: false, reading: None }
     }
 
-    pub(crate) const fn asked(
-        id: Id,
-        hash: IdHash,
-        digest: Option<KeyedDigest>,
-        is_copied: bool,
-    ) -> Self {
-        let verdict = Verdict::Unknown(Doubt::Timeout);
-        Self { id, hash, digest, verdict, is_copied, reading: None }
+    /// Lets it pass without a look-up.
+    pub(crate) fn unasked(self, why: Why) -> Self {
+        Self { verdict: Verdict::Present, reading: Some(why), ..self }
     }
 }
 

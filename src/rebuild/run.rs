@@ -1,6 +1,5 @@
 //! One rebuild, from the lease to the swap.
 
-use std::fmt;
 use std::future::poll_fn;
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -36,18 +35,6 @@ pub(crate) enum Cause {
     Due,
     Crowded,
     NoTrust(Doubt),
-}
-
-impl fmt::Display for Cause {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::ByHand | Self::AcceptingLoss => f.write_str("by hand"),
-            Self::Schedule => f.write_str("by schedule"),
-            Self::Due => f.write_str("asked for, or the time to settle is over"),
-            Self::Crowded => f.write_str("the filter holds more ids than it is sized for"),
-            Self::NoTrust(doubt) => doubt.fmt(f),
-        }
-    }
 }
 
 /// A whole rebuild, or the ids of a source that outgrew its filter.
@@ -151,8 +138,8 @@ impl Rebuilder {
                 // Not before: a process for which there is no lease or no room tries once a second.
                 match last {
                     _ if nth > 1 => {}
-                    Some(Err(_)) => tracing::debug!(%cause, "a rebuild begins"),
-                    _ => tracing::info!(%cause, "a rebuild begins"),
+                    Some(Err(_)) => tracing::debug!(?cause, "a rebuild begins"),
+                    _ => tracing::info!(?cause, "a rebuild begins"),
                 }
                 let kept = build.keep_lease();
                 tokio::select! {

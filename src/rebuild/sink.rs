@@ -89,14 +89,9 @@ impl<'a> IdSink<'a> {
 
     /// Hands the rest over; returns the number of ids, or the first failure.
     pub(super) async fn end(mut self) -> Result<u64, RebuildError> {
+        self.progress.scanned(self.count);
         self.write().await;
         self.failure.take().map_or(Ok(self.count), Err)
-    }
-}
-
-impl Drop for IdSink<'_> {
-    fn drop(&mut self) {
-        self.progress.scanned(self.count);
     }
 }
 

@@ -1,5 +1,6 @@
 //! The background task that rebuilds when it is due.
 
+use std::mem::discriminant;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,10 +13,9 @@ use crate::store::{Progress, RebuildReport, RebuildStatus, RebuildStep, Survey};
 use crate::verdict::Doubt;
 
 const POLL: Duration = Duration::from_secs(1);
-/// After a failed rebuild the wait is this many times as long as the source was read for. So it is read for a
-/// third of the time at most. A database that is away, or a Redis that has no room, fails at once, and is
-/// asked again soon when it is back.
-const WAIT_PER_READING: u32 = 2;
+/// After a failed rebuild the wait is this many times as long as it took. So the source is read for a third of the time at most. A
+/// database that is away, or a Redis that has no room, fails at once, and is asked again soon when it is back.
+const WAITS: u32 = 2;
 const LONGEST_WAIT: Duration = Duration::from_secs(300);
 
 impl Rebuilder {
@@ -54,36 +54,25 @@ impl Rebuilder {
             Err(error) if matches!(**error, RebuildError::Busy) => return ended,
             Err(error) => {
                 self.metrics.rebuild(Err(error), begun);
-                self.log_failure(&chain(error));
+                // Further attempts that fail for the same reason are no lines.
+                let last = self.progress.status().last.and_then(Result::err);
+                if last.is_none_or(|last| discriminant(&*last) != discriminant(&**error)) {
+                    tracing::warn!(
+                        error = chain(error),
+                        "the rebuild failed, nothing was put live, and the next attempt comes by itself: see the guide, rebuilds"
+                    );
+                }
             }
         }
         self.progress.ended(ended.clone());
         ended
     }
 
-    /// Logs a failure, unless the last rebuild failed for the same reason.
-    fn log_failure(&self, error: &str) {
-        let last = self.status().last.and_then(Result::err).map(|error| chain(&error));
-        // It may tell of another number each time.
-        let words =
-            |text: &str| text.replace(|letter: char| letter.is_ascii_digit() || letter == '.', "");
-        if last.is_some_and(|last| words(&last) == words(error)) {
-            return;
-        }
-        let filter = match self.store.condition().live {
-            Ok(_) => "the live filter stays",
-            Err(_) => "no filter is known to be live",
-        };
-        tracing::warn!(
-            error,
-            "the rebuild failed; {filter}, and the next attempt comes by itself: see the guide, rebuilds"
-        );
-    }
-
     pub(crate) async fn run(self: Arc<Self>) {
         let mut known: Option<LiveGeneration> = None;
         loop {
             let mut wait = POLL;
+            let begun = Instant::now();
             // While the application rebuilds by hand, nothing is due.
             let idle = self.one_at_a_time.try_lock().is_ok();
             if idle && let Some(survey) = self.survey().await {
@@ -99,8 +88,7 @@ impl Rebuilder {
                         // The live filter answers. Another scan would find as few ids, before the next rebuild is due.
                         known = known.map(|known| known.given_up(survey.now_us));
                     } else {
-                        wait = self.progress.read_for() * WAIT_PER_READING;
-                        wait = wait.clamp(POLL, LONGEST_WAIT);
+                        wait = (begun.elapsed() * WAITS).clamp(POLL, LONGEST_WAIT);
                     }
                 }
             }

@@ -34,13 +34,12 @@ use crate::error::{RebuildError, StoreError};
 use crate::filter::{Generation, Sizing};
 use crate::id::{Digest, Id, KeyedDigest};
 use crate::mode::SharedMode;
+use crate::verdict::Doubt;
 
 pub(crate) use condition::{Condition, FleetChange, FleetView, SeenMetadata, Survey};
 pub use condition::{CopyState, LiveFilter, Record, ShardsState};
-pub use lookup::Inserted;
-pub(crate) use lookup::{
-    Answer, BoxFuture, Copied, Distrusted, Lookup, Lookups, NewNull, NullClaim, Remembered, Sought,
-};
+pub(crate) use lookup::{Answer, BoxFuture, Copied, Lookup, Lookups, NewNull, NullClaim, Sought};
+pub use lookup::{Inserted, Removed};
 pub(crate) use progress::Progress;
 pub use progress::{RebuildReport, RebuildStatus, RebuildStep};
 
@@ -138,30 +137,26 @@ impl Store {
         ask!(self, store => store.add(ids).await, store => store.add(ids).await.map(|()| Inserted::Perhaps))
     }
 
-    /// Remembers that an id was missing, unless a create of it can have begun since.
-    pub(crate) fn remember(&self, id: &Id, null: NewNull) -> Answer<Remembered> {
+    /// Remembers that an id was missing, unless a create of it can have begun since. None says that the store failed.
+    pub(crate) fn remember(&self, id: &Id, null: NewNull) -> Answer<Option<Removed>> {
         // An id that another program inserts would still be refused.
-        ask!(self, store => store.remember(id, null), _ => Answer::Ready(Remembered::Late))
+        ask!(self, store => store.remember(id, null), _ => Answer::Ready(Some(Removed::Withheld)))
     }
 
     /// Remembers that an id was deleted, under the same rule.
-    pub(crate) async fn remove(&self, id: &Id, ttl: Duration) -> Result<Remembered, StoreError> {
-        ask!(self, store => store.remove(id, ttl).await, _ => Ok(Remembered::Late))
+    pub(crate) async fn remove(&self, id: &Id, ttl: Duration) -> Result<Removed, StoreError> {
+        ask!(self, store => store.remove(id, ttl).await, _ => Ok(Removed::Withheld))
     }
 
     /// Puts the live filter out of use for all processes, if it is still of this generation: it lacks an id that exists. One that took
-    /// a disproved filter's place stays in use until it lacks a second id: another rebuild at once would miss both again.
+    /// a disproved filter's place stays in use until it lacks a second id: another rebuild at once would miss both again. Returns why
+    /// the filter is out of use, if this call ended it.
     pub(crate) async fn distrust(
         &self,
         id: &Id,
         generation: Generation,
-    ) -> Result<Distrusted, StoreError> {
+    ) -> Result<Option<Doubt>, StoreError> {
         ask!(self, store => store.distrust(id, generation).await)
-    }
-
-    /// Whether other processes may have the filter, too.
-    pub(crate) const fn is_shared(&self) -> bool {
-        !matches!(self, Self::Memory(_))
     }
 
     #[cfg(feature = "redis")]

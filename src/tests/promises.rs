@@ -9,13 +9,12 @@ use super::{Rebuild, guard, id, ids, last_segment, memory_store, rebuild, settin
 use crate::decide::gate::{Ruling, Subject};
 use crate::guard::Guard;
 use crate::guard::options::Options;
-use crate::guard::removed::Removed;
 use crate::id::Id;
 use crate::nulls::rules::Lesson;
 use crate::nulls::scope::Scope;
 use crate::settings::Settings;
 use crate::store::memory::MemoryStore;
-use crate::store::{Answer, Distrusted, Lookup, Store};
+use crate::store::{Answer, Lookup, Removed, Store};
 use crate::verdict::{Doubt, Proof, Verdict};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -62,7 +61,7 @@ impl World {
     }
 
     fn rule(&self, id: &Id, verdict: Verdict) -> Ruling {
-        let mut subject = Subject::asked(id.clone(), self.guard.gate.hash(id), None, false);
+        let mut subject = Subject::new(id.clone(), self.guard.gate.hash(id));
         subject.verdict = verdict;
         self.guard.rule(&mut [subject], 0, Instant::now())
     }
@@ -371,18 +370,17 @@ async fn what_took_a_disproved_filters_place_stays_in_use_until_a_second_id_is_m
     let world = World::new(settings());
     let store = &world.store;
     let first = rebuild(store, &ids(0..10)).await;
-    assert_eq!(store.distrust(&id(90), first).await.unwrap(), Distrusted::Disproved);
+    assert_eq!(store.distrust(&id(90), first).await.unwrap(), Some(Doubt::Disproved));
     assert_eq!(store.survey().await.unwrap().live, Err(Doubt::Disproved), "due at once");
     for _ in 0..2 {
         let next = rebuild(store, &ids(0..10)).await;
         for lacked in [90, 90] {
-            assert_eq!(store.distrust(&id(lacked), next).await.unwrap(), Distrusted::Stays);
+            assert_eq!(store.distrust(&id(lacked), next).await.unwrap(), None);
             assert_eq!(world.verdict(&id(99)), Verdict::Absent(Proof::Filter));
         }
-        let other = store.digest(&id(90)).unwrap();
         let twice = store.distrust(&id(91), next).await.unwrap();
-        assert_eq!(twice, Distrusted::DisprovedTwice(other));
-        assert_eq!(store.distrust(&id(92), next).await.unwrap(), Distrusted::Stays, "once");
+        assert_eq!(twice, Some(Doubt::DisprovedTwice));
+        assert_eq!(store.distrust(&id(92), next).await.unwrap(), None, "once");
         assert_eq!(world.verdict(&id(99)), Verdict::Unknown(Doubt::DisprovedTwice));
         assert_eq!(store.condition().live, Err(Doubt::DisprovedTwice));
         assert_eq!(
@@ -394,5 +392,5 @@ async fn what_took_a_disproved_filters_place_stays_in_use_until_a_second_id_is_m
     // One in which none is missing ends it.
     rebuild(store, &ids(0..10)).await;
     let last = rebuild(store, &ids(0..10)).await;
-    assert_eq!(store.distrust(&id(90), last).await.unwrap(), Distrusted::Disproved);
+    assert_eq!(store.distrust(&id(90), last).await.unwrap(), Some(Doubt::Disproved));
 }

@@ -17,8 +17,8 @@ use tokio::time::Instant;
 
 use self::recent::Recent;
 use super::{
-    Answer, Condition, Distrusted, FleetChange, FleetView, Inserted, LiveFilter, Lookup, Lookups,
-    NewNull, NullClaim, Record, Remembered, SeenMetadata, Sought, Survey,
+    Answer, Condition, FleetChange, FleetView, Inserted, LiveFilter, Lookup, Lookups, NewNull,
+    NullClaim, Record, Removed, SeenMetadata, Sought, Survey,
 };
 use crate::error::{SettingError, StoreError};
 use crate::filter::{Filter, Generation, Membership};
@@ -163,14 +163,14 @@ impl MemoryStore {
         inserted
     }
 
-    pub(crate) fn remember(&self, id: &Id, null: NewNull) -> Answer<Remembered> {
-        Answer::Ready(self.put_null(self.digester.digest(id), null))
+    pub(crate) fn remember(&self, id: &Id, null: NewNull) -> Answer<Option<Removed>> {
+        Answer::Ready(Some(self.put_null(self.digester.digest(id), null)))
     }
 
-    pub(crate) async fn remove(&self, id: &Id, ttl: Duration) -> Result<Remembered, StoreError> {
+    pub(crate) async fn remove(&self, id: &Id, ttl: Duration) -> Result<Removed, StoreError> {
         // The process before this one may have created the record anew.
         if self.clock.origin.elapsed() < self.settings.record_life() {
-            return Ok(Remembered::Created);
+            return Ok(Removed::Withheld);
         }
         let generation = self.live.load().as_ref().map(|live| live.figures.generation);
         let claim = NullClaim { asked_us: self.clock.now_us(), generation };
@@ -178,20 +178,20 @@ impl MemoryStore {
         Ok(self.put_null(self.digester.digest(id), null))
     }
 
-    fn put_null(&self, digest: Digest, null: NewNull) -> Remembered {
+    fn put_null(&self, digest: Digest, null: NewNull) -> Removed {
         let NewNull { claim, scope, ttl } = null;
         let books = self.books.lock();
         let now = Instant::now();
         if books.recent.may_hold(&digest, now) {
-            return Remembered::Created;
+            return Removed::Withheld;
         }
         let handler = self.settings.handler_time.as_micros() as i64;
         match claim.generation {
             Some(of) if self.clock.us(now) <= claim.asked_us.saturating_add(handler) => {
                 self.nulls.put(digest, of, scope, ttl);
-                Remembered::Stored
+                Removed::Remembered
             }
-            _ => Remembered::Late,
+            _ => Removed::Withheld,
         }
     }
 
@@ -199,26 +199,24 @@ impl MemoryStore {
         &self,
         id: &Id,
         generation: Generation,
-    ) -> Result<Distrusted, StoreError> {
+    ) -> Result<Option<Doubt>, StoreError> {
         let digest = self.digester.digest(id);
         // Under the lock, so that no swap falls in between.
         let _books = self.books.lock();
         let live = self.live.load();
         let of = |live: &&Arc<MemoryFilter>| live.figures.generation == generation;
         let Some(live) = live.as_ref().filter(of).filter(|live| live.doubt.is_none()) else {
-            return Ok(Distrusted::Stays);
+            return Ok(None);
         };
-        let (doubt, distrusted) = match live.lacked {
-            _ if !live.replaced_disproved => (Some(Doubt::Disproved), Distrusted::Disproved),
-            Some(other) if other != digest => {
-                (Some(Doubt::DisprovedTwice), Distrusted::DisprovedTwice(other))
-            }
-            _ => (None, Distrusted::Stays),
+        let doubt = if live.replaced_disproved {
+            live.lacked.filter(|other| *other != digest).map(|_| Doubt::DisprovedTwice)
+        } else {
+            Some(Doubt::Disproved)
         };
         let filter = Arc::clone(&live.filter);
         let lacked = Some(digest);
         self.live.store(Some(Arc::new(MemoryFilter { filter, doubt, lacked, ..**live })));
-        Ok(distrusted)
+        Ok(doubt)
     }
 
     fn live(&self) -> Result<LiveFilter, Doubt> {
@@ -346,13 +344,13 @@ mod tests {
         for n in 2..10 {
             store.add_one(digest(n));
         }
-        assert_eq!(store.put_null(victim, null(claim)), Remembered::Created);
-        assert_eq!(store.put_null(digest(77), null(claim)), Remembered::Created);
+        assert_eq!(store.put_null(victim, null(claim)), Removed::Withheld);
+        assert_eq!(store.put_null(digest(77), null(claim)), Removed::Withheld);
         assert!(store.condition().trouble.is_some());
 
         tokio::time::advance(store.settings.record_life()).await;
         let claim = store.look_up(&digest(77), Instant::now()).claim;
-        assert_eq!(store.put_null(digest(77), null(claim)), Remembered::Stored);
+        assert_eq!(store.put_null(digest(77), null(claim)), Removed::Remembered);
         assert!(store.condition().trouble.is_none());
     }
 
