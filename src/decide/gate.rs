@@ -64,7 +64,6 @@ pub(crate) enum Ruling {
 pub(crate) struct Subject {
     pub(crate) id: Id,
     pub(crate) hash: IdHash,
-    /// Its digest, if that was made.
     pub(crate) digest: Option<KeyedDigest>,
     /// What the look-up said; present where none is needed.
     pub(crate) verdict: Verdict,
@@ -98,12 +97,11 @@ pub(crate) enum Why {
 }
 
 /// What the table says of an id, before the lane is entered.
-#[derive(Clone, Copy)]
 enum Row {
     Pass(Why),
     Refuse(Proof),
-    Lane(Why, Verdict),
-    Shed(Verdict),
+    Lane(Why),
+    Shed,
 }
 
 impl Gate {
@@ -146,8 +144,8 @@ impl Gate {
         passes && self.mode() == Mode::Enforce && !self.missed.holds(of.hash, now)
     }
 
-    /// Decides on a request for ids of which this is known. `unread` counts listed texts that are no ids: the handler may read
-    /// them otherwise, so with any the request is not refused as absent.
+    /// Decides on a request. `unread` counts listed texts that are no ids: the handler may read them otherwise, so with any the request
+    /// is not refused as absent.
     pub(crate) fn rule(&self, ids: &mut [Subject], unread: usize, now: Instant) -> Ruling {
         if let [Subject { reading: Some(why), .. }] = ids {
             return Ruling::Admit { why: *why, permit: None, no_room: None };
@@ -167,14 +165,14 @@ impl Gate {
                         }
                         None
                     }
-                    Row::Lane(why, verdict) => {
+                    Row::Lane(why) => {
                         limited += 1;
-                        unsure = verdict;
+                        unsure = of.verdict;
                         Some(why)
                     }
-                    Row::Shed(verdict) => {
+                    Row::Shed => {
                         is_shed = true;
-                        unsure = verdict;
+                        unsure = of.verdict;
                         Some(Why::Unknown)
                     }
                 };
@@ -210,7 +208,7 @@ impl Gate {
         match verdict {
             Verdict::Absent(_) if self.samples(now) => Row::Pass(Why::Sample),
             Verdict::Absent(proof) => Row::Refuse(proof),
-            Verdict::Present if self.missed.holds(hash, now) => Row::Lane(Why::Present, verdict),
+            Verdict::Present if self.missed.holds(hash, now) => Row::Lane(Why::Present),
             Verdict::Present => Row::Pass(Why::Present),
             // What a filter that settles lacks is looked into, also if an earlier filter's copy holds it.
             Verdict::Unknown(Doubt::Settling) if is_copied => Row::Pass(Why::Unsettled),
@@ -224,8 +222,8 @@ impl Gate {
                 let why = if doubt == Doubt::Settling { Why::Unsettled } else { Why::Unknown };
                 match self.on_unknown {
                     OnUnknown::Pass => Row::Pass(why),
-                    OnUnknown::PassLimited => Row::Lane(why, verdict),
-                    OnUnknown::Shed => Row::Shed(verdict),
+                    OnUnknown::PassLimited => Row::Lane(why),
+                    OnUnknown::Shed => Row::Shed,
                 }
             }
         }
@@ -239,7 +237,6 @@ impl Gate {
         self.sample.take(now).is_ok()
     }
 
-    /// The record was found. An id that was noted as found just now is not among the missed any more.
     pub(crate) fn found(&self, id: IdHash, now: Instant) {
         if self.found.note(id, now) {
             self.missed.forget(id);

@@ -1,10 +1,10 @@
 //! What watches that refusals are right.
 //!
-//! A few refusals are let through. One that finds a record is looked into here: asked again, as the
-//! record may have been created just then, and if the guard still holds it absent, that is an alarm. So it is if several of the
-//! records that this process serves are missing from the filter.
+//! A few refusals are let through. If one finds a record, its id is asked again, as the record may have been created just then. If the
+//! guard still holds it absent, that is an alarm. So it is if the filter lacks several of the records that this process serves.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -27,8 +27,9 @@ const PAUSE: Duration = Duration::from_secs(1);
 
 /// Records that were found although the guard held them absent.
 pub(crate) struct Findings {
+    store: Arc<Store>,
+    metrics: Arc<Metrics>,
     waiting: Mutex<VecDeque<Id>>,
-    /// Ids that are served, and looked up, too.
     pub(super) served: Served,
     arrived: Notify,
     pub(crate) untaken: Untaken,
@@ -36,8 +37,10 @@ pub(crate) struct Findings {
 }
 
 impl Findings {
-    pub(crate) fn new(audits: u32) -> Self {
+    pub(crate) fn new(store: Arc<Store>, metrics: Arc<Metrics>, audits: u32) -> Self {
         Self {
+            store,
+            metrics,
             waiting: Mutex::default(),
             served: Served::new(audits),
             arrived: Notify::new(),
@@ -46,7 +49,7 @@ impl Findings {
         }
     }
 
-    /// Reports one; says whether there was room for it.
+    /// Returns whether there was room for it.
     pub(crate) fn report(&self, id: Id) -> bool {
         let mut waiting = self.waiting.lock();
         if waiting.contains(&id) {
@@ -71,50 +74,42 @@ impl Findings {
         self.waiting.lock().pop_front()
     }
 
-    /// Looks into all that are reported, for as long as it is polled.
-    pub(crate) async fn look_into(&self, store: &Store, metrics: &Metrics) {
+    pub(crate) async fn look_into(&self) {
         loop {
             if let Some(id) = self.take() {
-                self.judge(store, metrics, id).await;
+                self.judge(id).await;
             } else if let Some(id) = self.served.take() {
-                self.weigh(store, metrics, id).await;
+                self.weigh(id).await;
             } else {
                 self.arrived.notified().await;
             }
         }
     }
 
-    async fn judge(&self, store: &Store, metrics: &Metrics, id: Id) {
-        let Lookup { verdict, claim, .. } = store.look_up(&id).await;
+    async fn judge(&self, id: Id) {
+        let Lookup { verdict, claim, .. } = self.store.look_up(&id).await;
         match verdict {
             Verdict::Absent(proof) => {
-                return self.mend(store, metrics, id, claim.generation, proof).await;
+                return self.mend(id, claim.generation, proof).await;
             }
-            Verdict::Unknown(Doubt::Settling) => metrics.found_unsettled.add(1),
-            Verdict::Present => store.audit_copy(&id).await,
+            Verdict::Unknown(Doubt::Settling) => self.metrics.found_unsettled.add(1),
+            Verdict::Present => self.store.audit_copy(&id).await,
             Verdict::Unknown(_) => {}
         }
         // Whatever the answer is now, the record is there: an insert costs nothing and mends what it can.
-        add(store, &id).await;
+        self.add(&id).await;
     }
 
-    async fn weigh(&self, store: &Store, metrics: &Metrics, id: Id) {
-        let found = store.look_up(&id).await;
+    async fn weigh(&self, id: Id) {
+        let found = self.store.look_up(&id).await;
         for (id, generation) in self.served.weigh(id, &found, Instant::now()) {
-            self.mend(store, metrics, id, Some(generation), Proof::Filter).await;
+            self.mend(id, Some(generation), Proof::Filter).await;
         }
     }
 
     /// Inserts an id that was held absent, puts the filter out of use, and tells operator and application.
-    async fn mend(
-        &self,
-        store: &Store,
-        metrics: &Metrics,
-        id: Id,
-        generation: Option<Generation>,
-        proof: Proof,
-    ) {
-        metrics.false_negatives.add(1);
+    async fn mend(&self, id: Id, generation: Option<Generation>, proof: Proof) {
+        self.metrics.false_negatives.add(1);
         if let Some(records) = self.alarms.note(Instant::now()) {
             tracing::error!(
                 proof = proof.as_str(),
@@ -124,10 +119,10 @@ impl Findings {
                  it, or the handler answers 2xx for what does not exist. next_finding() gives its id"
             );
         }
-        add(store, &id).await;
+        self.add(&id).await;
         // A false null is mended by the insert; a filter without one id may be without others.
         if let (Proof::Filter, Some(generation)) = (proof, generation) {
-            match store.distrust(&id, generation).await {
+            match self.store.distrust(&id, generation).await {
                 Ok(None) => {}
                 Ok(Some(doubt)) => {
                     let advice = doubt.advice();
@@ -140,10 +135,10 @@ impl Findings {
         }
         self.untaken.push(id, generation, proof);
     }
-}
 
-async fn add(store: &Store, id: &Id) {
-    if let Err(error) = store.add(vec![id.clone()]).await {
-        tracing::warn!(%error, "an id found missing from the filter could not be added");
+    async fn add(&self, id: &Id) {
+        if let Err(error) = self.store.add(vec![id.clone()]).await {
+            tracing::warn!(%error, "an id found missing from the filter could not be added");
+        }
     }
 }

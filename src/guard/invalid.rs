@@ -1,7 +1,6 @@
 //! Requests whose id is called invalid, and a sample of them that shows whether it is.
 //!
-//! What cannot be an id is refused without asking anybody, so nothing else would notice that the handler
-//! reads it all the same: a route beside the pattern, or a type that is not the handler's.
+//! Nothing else would notice that the handler reads what the extractor calls invalid: a route beside the pattern, or another type.
 
 use std::time::Duration;
 
@@ -16,7 +15,6 @@ use crate::observe::metrics::Metrics;
 /// The least time between two alarms in the log.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// Lets a sample of requests with invalid ids pass, and judges their answers.
 pub(crate) struct InvalidCanary {
     sample: Bucket,
     alarms: Throttle,

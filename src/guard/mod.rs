@@ -37,15 +37,14 @@ use crate::settings::Settings;
 use crate::store::{Answer, Inserted, Lookup, NewNull, NullClaim, Removed, Store};
 use crate::verdict::{Proof, Verdict};
 
-/// The least time between two log lines about requests answered 503.
+/// Between two log lines about requests answered 503.
 const BUSY_PAUSE: Duration = Duration::from_secs(60);
-/// The least time between two log lines about refusals.
+/// Between two log lines about refusals.
 const REFUSAL_PAUSE: Duration = Duration::from_secs(1);
 /// How long a removal is remembered without a regular schedule.
 const REMOVED_TTL: Duration = Duration::from_secs(24 * 60 * 60);
-/// How often the guard looks at its state.
 const WATCH: Duration = Duration::from_secs(1);
-/// So many looks without a filter before a line is written: most failovers and small rebuilds take less.
+/// Seconds without a filter before a line is written: most failovers and small rebuilds take less.
 const LONG: u32 = 10;
 
 /// How many removals are remembered. Each takes some 150 bytes of Redis until the next rebuild: with one each hour, 55 MB at most.
@@ -95,7 +94,7 @@ impl Guard {
             options,
             rebuilder: Arc::new(rebuilder),
             gate: Gate::new(settings, store.fleet_mode()),
-            findings: Findings::new(settings.audits),
+            findings: Findings::new(Arc::clone(&store), Arc::clone(&metrics), settings.audits),
             invalid: InvalidCanary::new(settings.audits),
             #[cfg(feature = "metrics")]
             gauges: Gauges::new(&metrics.filter),
@@ -117,7 +116,7 @@ impl Guard {
     pub(crate) fn spawn(self: &Arc<Self>, tasks: &mut JoinSet<()>) {
         let name = self.name();
         persist(tasks, name, "canary", self, |guard| async move {
-            guard.findings.look_into(&guard.store, &guard.metrics).await;
+            guard.findings.look_into().await;
         });
         persist(tasks, name, "state", self, Self::watch);
         if self.rebuilder.has_source() {
@@ -125,7 +124,6 @@ impl Guard {
         }
     }
 
-    /// Returns what is known of an id before it is looked up.
     #[inline]
     pub(crate) fn subject(&self, id: Id, now: Instant) -> Subject {
         let hash = self.gate.hash(&id);
@@ -192,7 +190,7 @@ impl Guard {
         }
     }
 
-    /// Writes a line about one refusal a second, with the id's digest: no line has an id.
+    /// Tells of one refusal a second, by the id's digest: no line has an id.
     pub(crate) fn tell_of_refusal(
         &self,
         id: &Id,

@@ -53,7 +53,7 @@ pub(crate) struct Rebuilder {
     last_items: AtomicU64,
     /// The ids of a scan that outgrew its filter, if no rebuild has succeeded since.
     outgrown: AtomicU64,
-    pub(super) shortfall: Shortfall,
+    shortfall: Shortfall,
 }
 
 impl Rebuilder {
@@ -80,8 +80,8 @@ impl Rebuilder {
         }
     }
 
-    /// Runs a rebuild to its end, of the filters whose build began before `before_us` by the store's clock. If the source outgrows
-    /// its filter, gives the lease back and begins again with a larger one: nothing is allocated twice under one lease.
+    /// Rebuilds the shards whose build began before `before_us` by the store's clock. If the source outgrows its filter, gives the lease
+    /// back and begins again with a larger one: nothing is allocated twice under one lease.
     pub(super) async fn run_once(
         &self,
         cause: Cause,
@@ -107,7 +107,6 @@ impl Rebuilder {
         })
     }
 
-    /// Tries for the nth time.
     async fn attempt(
         &self,
         cause: Cause,

@@ -76,17 +76,18 @@ impl Rebuilder {
             // While the application rebuilds by hand, nothing is due.
             let idle = self.one_at_a_time.try_lock().is_ok();
             if idle && let Some(survey) = self.survey().await {
-                if survey.live.is_ok() {
-                    self.shortfall.note_trust();
-                }
                 if let Some((cause, before_us)) = self.due(&survey, &mut known)
                     && let Err(error) = self.rebuild(cause, before_us).await
                 {
                     let is_short =
                         matches!(*error, RebuildError::Shrunk { .. } | RebuildError::Empty);
                     if cause == Cause::Crowded || is_short && survey.live.is_ok() {
-                        // The live filter answers. Another scan would find as few ids, before the next rebuild is due.
-                        known = known.map(|known| known.given_up(survey.now_us));
+                        // The live filter answers, and another scan would find as few ids: its age counts anew.
+                        known = known.map(|known| {
+                            let now = Generation::new(survey.now_us).unwrap_or(known.good_from);
+                            let good_from = known.good_from.max(now);
+                            LiveGeneration { good_from, since: Instant::now(), ..known }
+                        });
                     } else {
                         wait = (begun.elapsed() * WAITS).clamp(POLL, LONGEST_WAIT);
                     }
@@ -102,8 +103,8 @@ impl Rebuilder {
         survey.ok()
     }
 
-    /// Returns why a rebuild is due, if one is, and the moment before which the filters to rebuild were begun, µs. Filters that were
-    /// built together are due together; half their age parts them from shards that were rebuilt since.
+    /// Returns why a rebuild is due, if one is, and the moment, µs, before which the shards to rebuild were begun. Shards that were
+    /// built together are due together; half their age parts them from those rebuilt since.
     fn due(&self, survey: &Survey, known: &mut Option<LiveGeneration>) -> Option<(Cause, i64)> {
         let live = match &survey.live {
             Ok(live) => live,
@@ -127,7 +128,7 @@ impl Rebuilder {
         let LiveGeneration { good_from, since, .. } = seen;
         let now_us = survey.now_us;
         let middle = generation.get().midpoint(now_us);
-        let asked = survey.due_us.filter(|due_us| generation.get() <= *due_us);
+        let asked = survey.due_us;
         let cause = if asked.is_some_and(|due_us| good_from.get() <= due_us) {
             Cause::Due
         } else if live.is_crowded() && self.schedule.may_hasten(good_from, since.elapsed(), now_us)
@@ -149,14 +150,6 @@ struct LiveGeneration {
     good_from: Generation,
     /// When this process learnt that.
     since: Instant,
-}
-
-impl LiveGeneration {
-    /// Counts the age anew, after a rebuild that was given up.
-    fn given_up(self, now_us: i64) -> Self {
-        let now = Generation::new(now_us).unwrap_or(self.good_from);
-        Self { good_from: self.good_from.max(now), since: Instant::now(), ..self }
-    }
 }
 
 /// Returns the step to idle when a rebuild ends, also when its future is dropped.

@@ -19,7 +19,6 @@ pub(crate) type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 /// An id that is looked up, with its digest if that was made before.
 pub(crate) type Sought<'a> = (&'a Id, Option<KeyedDigest>);
 
-/// An answer that is there, or one that has to be waited for.
 pub(crate) enum Answer<T> {
     Ready(T),
     Pending(BoxFuture<'static, T>),
@@ -59,7 +58,7 @@ impl Lookup {
         Self::of(Verdict::Unknown(doubt), Scope::Everyone, None)
     }
 
-    /// Returns a lookup whose `asked_us` is set later.
+    /// Leaves `asked_us` to be set.
     #[cfg(feature = "redis")]
     pub(crate) fn of(verdict: Verdict, scope: Scope, generation: Option<Generation>) -> Self {
         Self { verdict, scope, claim: NullClaim { asked_us: 0, generation } }
@@ -68,13 +67,13 @@ impl Lookup {
     /// Returns the verdict for a request that only a null of this scope may refuse.
     pub(crate) fn verdict_for(&self, needed: impl FnOnce() -> Scope) -> Verdict {
         match self.verdict {
-            Verdict::Absent(Proof::Null) if !self.scope.covers(needed()) => Verdict::Present,
+            Verdict::Absent(Proof::Null) if self.scope < needed() => Verdict::Present,
             other => other,
         }
     }
 }
 
-/// A copy of the filter holds an id. It can say nothing else, so that no copy refuses.
+/// A copy of the filter holds an id. There is no value for "lacks it", so that no copy refuses by itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Copied {
     /// When the build of the copied filter began.

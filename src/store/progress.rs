@@ -88,7 +88,6 @@ pub struct RebuildStatus {
     pub last: Option<Result<RebuildReport, Arc<RebuildError>>>,
 }
 
-/// What is behind [`RebuildStatus`], written as the rebuild goes.
 #[derive(Default)]
 pub(crate) struct Progress(Mutex<RebuildStatus>);
 

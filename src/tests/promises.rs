@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, advance};
 
-use super::{Rebuild, guard, id, ids, last_segment, memory_store, rebuild, settings};
+use super::{Rebuild, guard, id, ids, memory_store, rebuild, settings};
 use crate::decide::gate::{Ruling, Subject};
 use crate::guard::Guard;
 use crate::guard::options::Options;
@@ -30,7 +30,7 @@ impl World {
     fn new(settings: Settings) -> Self {
         let store = memory_store(&settings);
         let shared = Store::Memory(store.clone());
-        let guard = guard(shared, &settings, Options::for_extractor(&last_segment));
+        let guard = guard(shared, &settings, Options::default());
         Self { store, guard, settings }
     }
 

@@ -1,7 +1,7 @@
 //! A rebuild in a single process.
 //!
-//! The scanned filter is not copied: it gets every insert from the beginning on, and *swap* makes it the live
-//! one. There is no lease to take, as a process rebuilds a filter of its own once at a time.
+//! The scanned filter gets every insert from *lease* on, and *swap* makes it the live one. There is nothing to upload and to verify, and
+//! no lease: a process rebuilds its own filter once at a time.
 
 use std::sync::Arc;
 
@@ -81,7 +81,6 @@ impl MemoryBuild {
         both.is_some_and(|(own, building)| Arc::ptr_eq(own, building))
     }
 
-    /// Takes the one further step: *swap*. There is nothing to upload and to verify.
     pub(crate) async fn put_live(&mut self, at: &Progress) -> Result<LiveFilter, StoreError> {
         let scan = self.scan.take().ok_or_else(lost)?;
         let Filled { filter, ids } = scan.end().await?.pop().ok_or_else(lost)?;

@@ -1,9 +1,8 @@
 //! The store of a single process.
 //!
-//! For a quick start, for tests, and for services that run once. Runs the protocols of the store in
-//! Redis with one mutex in the place of Redis's single thread: inserts, nulls and the steps of a
-//! rebuild take it, each for a moment and never across an await. A check does not: an insert has set
-//! its bits and taken the id's null away before it returns, and no null comes back while the insert is recent.
+//! It runs the protocol of the store in Redis, with a mutex in place of Redis's single thread. Inserts, nulls and the steps of a
+//! rebuild take it, never across an await. A check does not: an insert sets its bits and deletes the null before it returns, and no
+//! null comes back while the insert is recent.
 
 pub(crate) mod build;
 mod recent;
@@ -232,12 +231,8 @@ impl MemoryStore {
         let required = self.settings.longest_transaction;
         let reaches = books.recent.floor.map(|at| now.saturating_duration_since(at));
         let record = Some(Record { ids: books.recent.inserted.len() as u64, reaches, required });
-        let trouble = books.recent.is_short(now).then(|| {
-            "more ids were inserted in a short time than the record of recent inserts holds: no 404 is remembered"
-                .to_owned()
-        });
         drop(books);
-        Condition { live: self.live(), shards: None, copy: None, settling: None, record, trouble }
+        Condition { record, ..Condition::of(self.live(), None) }
     }
 
     pub(crate) async fn survey(&self) -> Result<Survey, StoreError> {
@@ -285,8 +280,7 @@ impl MemoryStore {
 impl Clock {
     fn new() -> Self {
         let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let origin_us = i64::try_from(since_epoch.as_micros()).unwrap_or(i64::MAX);
-        Self { origin: Instant::now(), origin_us }
+        Self { origin: Instant::now(), origin_us: since_epoch.as_micros() as i64 }
     }
 
     fn now_us(&self) -> i64 {
@@ -294,8 +288,7 @@ impl Clock {
     }
 
     fn us(&self, at: Instant) -> i64 {
-        let passed = at.saturating_duration_since(self.origin).as_micros();
-        self.origin_us.saturating_add(i64::try_from(passed).unwrap_or(i64::MAX))
+        self.origin_us + at.saturating_duration_since(self.origin).as_micros() as i64
     }
 }
 
@@ -346,12 +339,10 @@ mod tests {
         }
         assert_eq!(store.put_null(victim, null(claim)), Removed::Withheld);
         assert_eq!(store.put_null(digest(77), null(claim)), Removed::Withheld);
-        assert!(store.condition().trouble.is_some());
 
         tokio::time::advance(store.settings.record_life()).await;
         let claim = store.look_up(&digest(77), Instant::now()).claim;
         assert_eq!(store.put_null(digest(77), null(claim)), Removed::Remembered);
-        assert!(store.condition().trouble.is_none());
     }
 
     #[test]
