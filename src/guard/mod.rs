@@ -119,7 +119,7 @@ impl Guard {
             guard.findings.look_into().await;
         });
         persist(tasks, name, "state", self, Self::watch);
-        if self.rebuilder.has_source() {
+        if self.rebuilder.source.is_some() {
             persist(tasks, name, "rebuild", &self.rebuilder, Rebuilder::run);
         }
     }

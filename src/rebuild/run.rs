@@ -42,13 +42,13 @@ type Attempt = ControlFlow<RebuildReport, u64>;
 
 pub(crate) struct Rebuilder {
     pub(super) store: Arc<Store>,
-    pub(super) source: Option<Arc<dyn ErasedSource>>,
+    pub(crate) source: Option<Arc<dyn ErasedSource>>,
     extractor: Arc<dyn IdExtractor>,
     settings: Settings,
     pub(super) schedule: Schedule,
     pub(super) metrics: Arc<Metrics>,
     pub(super) one_at_a_time: Mutex<()>,
-    pub(super) progress: Progress,
+    pub(crate) progress: Progress,
     /// The ids of the last generation that this process put live, where the store does not know.
     last_items: AtomicU64,
     /// The ids of a scan that outgrew its filter, if no rebuild has succeeded since.

@@ -9,7 +9,7 @@ use tokio::time::{Instant, sleep};
 use super::run::{Cause, Rebuilder};
 use crate::error::{RebuildError, chain};
 use crate::filter::Generation;
-use crate::store::{Progress, RebuildReport, RebuildStatus, RebuildStep, Survey};
+use crate::store::{Progress, RebuildReport, RebuildStep, Survey};
 use crate::verdict::Doubt;
 
 const POLL: Duration = Duration::from_secs(1);
@@ -19,14 +19,6 @@ const WAITS: u32 = 2;
 const LONGEST_WAIT: Duration = Duration::from_secs(300);
 
 impl Rebuilder {
-    pub(crate) fn has_source(&self) -> bool {
-        self.source.is_some()
-    }
-
-    pub(crate) fn status(&self) -> RebuildStatus {
-        self.progress.status()
-    }
-
     /// Rebuilds now, or after the rebuild that is under way in this process, the filters whose build began before `before_us` by the
     /// store's clock.
     pub(crate) async fn rebuild(

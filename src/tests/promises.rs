@@ -308,31 +308,6 @@ async fn a_rebuild_waits_for_transactions_of_inserts_that_the_record_had_to_drop
     assert_eq!(world.verdict(&id(3000)), Verdict::Present);
 }
 
-/// The filter of a rebuild that was overtaken lacks the inserts that went to the other one.
-#[tokio::test(start_paused = true)]
-async fn of_two_rebuilds_the_older_never_replaces_the_newer() {
-    let world = World::with(&ids(0..10)).await;
-    let older = Rebuild::lease(&world.store).await;
-    let mut newer = Rebuild::lease(&world.store).await;
-    newer.scan(&ids(0..20)).await;
-    world.insert(&id(30)).await;
-    assert_eq!(older.finish().await.unwrap_err().as_str(), "lost");
-    let token = newer.finish().await.unwrap();
-    assert_eq!(world.store.condition().live.unwrap().generation, token);
-    world.outlive_record().await;
-    assert_eq!(world.verdict(&id(15)), Verdict::Present);
-    assert_eq!(world.verdict(&id(30)), Verdict::Present);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_stalled_rebuild_that_wakes_after_the_next_one_went_live_replaces_nothing() {
-    let world = World::with(&ids(0..10)).await;
-    let stalled = Rebuild::lease(&world.store).await;
-    let token = rebuild(&world.store, &ids(0..20)).await;
-    assert_eq!(stalled.finish().await.unwrap_err().as_str(), "lost");
-    assert_eq!(world.store.condition().live.unwrap().generation, token);
-}
-
 #[tokio::test(start_paused = true)]
 async fn a_rebuild_that_fails_leaves_the_live_filter_as_it_was() {
     let world = World::with(&ids(0..10)).await;
