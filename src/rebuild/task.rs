@@ -67,22 +67,21 @@ impl Rebuilder {
             let begun = Instant::now();
             // While the application rebuilds by hand, nothing is due.
             let idle = self.one_at_a_time.try_lock().is_ok();
-            if idle && let Some(survey) = self.survey().await {
-                if let Some((cause, before_us)) = self.due(&survey, &mut known)
-                    && let Err(error) = self.rebuild(cause, before_us).await
-                {
-                    let is_short =
-                        matches!(*error, RebuildError::Shrunk { .. } | RebuildError::Empty);
-                    if cause == Cause::Crowded || is_short && survey.live.is_ok() {
-                        // The live filter answers, and another scan would find as few ids: its age counts anew.
-                        known = known.map(|known| {
-                            let now = Generation::new(survey.now_us).unwrap_or(known.good_from);
-                            let good_from = known.good_from.max(now);
-                            LiveGeneration { good_from, since: Instant::now(), ..known }
-                        });
-                    } else {
-                        wait = (begun.elapsed() * WAITS).clamp(POLL, LONGEST_WAIT);
-                    }
+            if idle
+                && let Some(survey) = self.survey().await
+                && let Some((cause, before_us)) = self.due(&survey, &mut known)
+                && let Err(error) = self.rebuild(cause, before_us).await
+            {
+                let is_short = matches!(*error, RebuildError::Shrunk { .. } | RebuildError::Empty);
+                if cause == Cause::Crowded || is_short && survey.live.is_ok() {
+                    // The live filter answers, and another scan would find as few ids: its age counts anew.
+                    known = known.map(|known| {
+                        let now = Generation::new(survey.now_us).unwrap_or(known.good_from);
+                        let good_from = known.good_from.max(now);
+                        LiveGeneration { good_from, since: Instant::now(), ..known }
+                    });
+                } else {
+                    wait = (begun.elapsed() * WAITS).clamp(POLL, LONGEST_WAIT);
                 }
             }
             sleep(wait).await;
