@@ -259,7 +259,8 @@ impl Build {
         step!(self, build => build.read_recent().await)
     }
 
-    /// Takes the source's ids, leaves `ids` empty, and lets other tasks run.
+    /// Takes the source's ids, and leaves `ids` empty. Lets other tasks run, and waits while it is behind. If the future is dropped, the
+    /// ids have been taken or are still in `ids`.
     pub(crate) async fn write(&mut self, ids: &mut Vec<Id>) -> Result<(), StoreError> {
         step!(self, build => build.scan.as_mut().ok_or_else(scan::lost)?.write(ids).await);
         Ok(())

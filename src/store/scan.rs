@@ -1,8 +1,15 @@
 //! What the source gives in one scan, in this process: a filter for each shard, with all its ids in it.
+//!
+//! Filters are filled on another thread, digests and all, while the source gives further ids. They go to the thread with each
+//! batch, and come back when all of it is in: so no batch can be left out, and the thread of a rebuild that is dropped ends after
+//! one. While a batch is put in and the next one is full, the source waits. One thread is enough: decimal numbers from memory take
+//! the source longer than their digests and bits take. It is none of the runtime's blocking threads: the source itself may hold
+//! all of these.
 
-use std::mem;
 use std::sync::Arc;
+use std::{mem, thread};
 
+use tokio::sync::oneshot;
 use tokio::task::{spawn_blocking, yield_now};
 
 use crate::error::StoreError;
@@ -12,9 +19,13 @@ use crate::id::{Digest, Digester, Id};
 
 /// The largest filter that is made without a thread of its own: that takes a few milliseconds.
 const LARGE: u64 = 4 << 20;
-/// Ids put in while other tasks wait: for each shard, and at most. The cache lines of a shard's ids are fetched together.
-const PART: usize = 256;
+/// Ids put in by another thread at once. A scan of fewer needs none.
 const BATCH: usize = 8192;
+/// Ids put in while other tasks wait.
+const PART: usize = 256;
+
+/// A filter for each shard, by number; none for one that is not built.
+type Shards = Vec<Option<Filled>>;
 
 /// A filter with ids in it.
 pub(crate) struct Filled {
@@ -26,9 +37,10 @@ pub(crate) struct Filled {
 /// Filters, and the ids that are not in them yet.
 pub(crate) struct Scan {
     digester: Digester,
-    batch: Vec<Digest>,
-    /// By the shard's number; none for one that is not built.
-    shards: Vec<Option<Filled>>,
+    batch: Vec<Id>,
+    /// None while a thread has them, and when that thread ended early.
+    shards: Option<Shards>,
+    away: Option<oneshot::Receiver<Shards>>,
 }
 
 impl Filled {
@@ -55,44 +67,58 @@ impl Scan {
                 None => None,
             });
         }
-        Ok(Self { digester: digester.clone(), batch: Vec::new(), shards })
+        Ok(Self { digester: digester.clone(), batch: Vec::new(), shards: Some(shards), away: None })
     }
 
+    /// Returns the filters, unless a thread has them.
     pub(crate) fn filters(&self) -> impl Iterator<Item = Arc<Filter>> {
-        self.shards.iter().flatten().map(|filled| Arc::clone(&filled.filter))
+        let filled = self.shards.iter().flatten().flatten();
+        filled.map(|filled| Arc::clone(&filled.filter))
     }
 
-    /// Takes ids in, and lets other tasks run behind a whole part.
+    /// Takes ids in. Lets other tasks run behind a whole part. Hands the batch over once it is full, and waits for the one before.
+    /// May be given up.
     pub(crate) async fn write(&mut self, ids: &mut Vec<Id>) {
         let is_part = ids.len() >= PART;
-        self.batch.extend(ids.drain(..).map(|id| self.digester.digest(&id)));
-        if self.batch.len() >= BATCH.min(PART * self.shards.len()) {
-            self.insert_batch();
-        }
-        if is_part {
-            yield_now().await;
-        }
-    }
-
-    /// Returns what the source gave to each shard that is built, in their order.
-    pub(crate) fn end(mut self) -> Vec<Filled> {
-        self.insert_batch();
-        self.shards.into_iter().flatten().collect()
-    }
-
-    fn insert_batch(&mut self) {
-        let count = self.shards.len();
-        let mut digests = mem::take(&mut self.batch);
-        if count > 1 {
-            digests.sort_unstable_by_key(|digest| digest.shard(count));
-        }
-        for part in digests.chunk_by(|one, other| one.shard(count) == other.shard(count)) {
-            if let Some(Some(filled)) = self.shards.get_mut(part[0].shard(count)) {
-                filled.insert_all(part);
+        self.batch.append(ids);
+        if self.batch.len() < BATCH {
+            if is_part {
+                yield_now().await;
             }
+            return;
         }
-        digests.clear();
-        self.batch = digests;
+        self.wait().await;
+        let batch = mem::replace(&mut self.batch, Vec::with_capacity(BATCH));
+        // Without filters, the scan will have failed.
+        if let Some(mut shards) = self.shards.take() {
+            let digester = self.digester.clone();
+            self.away = Some(away(move || {
+                insert_all(&mut shards, &digester, &batch);
+                shards
+            }));
+        }
+    }
+
+    /// Returns what the source gave to each shard that is built, in their order. Fails where the thread that had the filters ended
+    /// early, as when the runtime ends.
+    pub(crate) async fn end(mut self) -> Result<Vec<Filled>, StoreError> {
+        self.wait().await;
+        let mut shards = self.shards.take().ok_or_else(lost)?;
+        for (n, part) in self.batch.chunks(PART).enumerate() {
+            if n > 0 {
+                yield_now().await;
+            }
+            insert_all(&mut shards, &self.digester, part);
+        }
+        Ok(shards.into_iter().flatten().collect())
+    }
+
+    /// Waits for the filters. May be given up and called again.
+    async fn wait(&mut self) {
+        if let Some(away) = &mut self.away {
+            self.shards = away.await.ok();
+            self.away = None;
+        }
     }
 }
 
@@ -107,6 +133,31 @@ pub(crate) async fn empty(geometry: Geometry) -> Result<Filter, StoreError> {
     }
     // It ends early only with the runtime, which ends this task, too.
     spawn_blocking(move || Filter::new(geometry)).await.map_err(|_| lost())
+}
+
+fn insert_all(shards: &mut Shards, digester: &Digester, ids: &[Id]) {
+    let mut digests: Vec<Digest> = ids.iter().map(|id| digester.digest(id)).collect();
+    let count = shards.len();
+    if count > 1 {
+        digests.sort_unstable_by_key(|digest| digest.shard(count));
+    }
+    for part in digests.chunk_by(|one, other| one.shard(count) == other.shard(count)) {
+        if let Some(first) = part.first()
+            && let Some(Some(filled)) = shards.get_mut(first.shard(count))
+        {
+            filled.insert_all(part);
+        }
+    }
+}
+
+/// Runs this on another thread. Without one to be had, nothing is returned.
+fn away(fill: impl FnOnce() -> Shards + Send + 'static) -> oneshot::Receiver<Shards> {
+    let (filled, shards) = oneshot::channel();
+    let run = move || drop(filled.send(fill()));
+    if let Err(error) = thread::Builder::new().name("bloom-guard".to_owned()).spawn(run) {
+        tracing::warn!(%error, "no thread to fill a filter");
+    }
+    shards
 }
 
 #[cfg(test)]
@@ -140,8 +191,8 @@ mod tests {
         Scan::begin(&digester(), geometries).await.unwrap()
     }
 
-    fn end(scan: Scan) -> Arc<Filter> {
-        scan.end().pop().unwrap().filter
+    async fn end(scan: Scan) -> Arc<Filter> {
+        scan.end().await.unwrap().pop().unwrap().filter
     }
 
     #[tokio::test]
@@ -151,10 +202,52 @@ mod tests {
             for from in (0..count).step_by(PART) {
                 scan.write(&mut ids(from..count.min(from + PART))).await;
             }
-            let filter = end(scan);
+            let filter = end(scan).await;
             assert!((0..count).all(|n| has(&filter, n)), "{count}");
             assert!((count..count + 1000).all(|n| !has(&filter, n)), "{count}");
         }
+    }
+
+    #[tokio::test]
+    async fn a_wait_that_is_given_up_loses_no_id() {
+        let mut scan = begin(&[true]).await;
+        let hold = std::sync::Arc::new(std::sync::Barrier::new(2));
+        let (mut shards, held) = (scan.shards.take().unwrap(), hold.clone());
+        scan.away = Some(away(move || {
+            held.wait();
+            insert_all(&mut shards, &digester(), &[id(BATCH)]);
+            shards
+        }));
+        let mut batch = ids(0..BATCH);
+        tokio::select! {
+            biased;
+            () = scan.write(&mut batch) => panic!("the thread has not ended"),
+            () = yield_now() => {}
+        }
+        hold.wait();
+        let filter = end(scan).await;
+        assert!((0..=BATCH).all(|n| has(&filter, n)));
+    }
+
+    #[tokio::test]
+    async fn a_small_scan_needs_no_other_thread() {
+        let mut scan = begin(&[true]).await;
+        for n in 0..BATCH - 1 {
+            scan.write(&mut ids(n..n + 1)).await;
+        }
+        assert!(scan.shards.is_some());
+    }
+
+    #[tokio::test]
+    async fn a_filter_that_is_lost_is_an_error() {
+        let mut scan = begin(&[true]).await;
+        let shards = scan.shards.take().unwrap();
+        scan.away = Some(away(move || {
+            drop(shards);
+            panic!("as a defect of the crate would")
+        }));
+        scan.write(&mut ids(0..BATCH)).await;
+        assert!(scan.end().await.is_err());
     }
 
     #[tokio::test]
@@ -164,7 +257,7 @@ mod tests {
         let mut scan = begin(&wanted).await;
         let count = BATCH + PART + 1;
         scan.write(&mut ids(0..count)).await;
-        let shards = scan.end();
+        let shards = scan.end().await.unwrap();
         let mut counted = 0;
         let mut shards = shards.iter();
         for (number, wanted) in wanted.into_iter().enumerate() {

@@ -74,7 +74,7 @@ impl MemoryBuild {
 
     pub(crate) async fn put_live(&mut self, at: &Progress) -> Result<LiveFilter, StoreError> {
         let scan = self.scan.take().ok_or_else(lost)?;
-        let Filled { filter, ids } = scan.end().pop().ok_or_else(lost)?;
+        let Filled { filter, ids } = scan.end().await?.pop().ok_or_else(lost)?;
         at.enter(RebuildStep::Swap);
         let mut books = self.store.books.lock();
         let sizing = self.sizing.one();

@@ -110,7 +110,7 @@ impl RedisBuild {
 
     /// Puts each shard live, one after the other, and returns them as one. A shard that fails keeps its filter.
     pub(crate) async fn put_live(&mut self, at: &Progress) -> Result<LiveFilter, RebuildError> {
-        let given = self.scan.take().ok_or_else(lost)?.end();
+        let given = self.scan.take().ok_or_else(lost)?.end().await?;
         let pace = Pace::new();
         let mut failed = std::mem::take(&mut self.failed);
         let all = (failed.len() + self.builds.len()) as u64;
