@@ -136,7 +136,18 @@ where
 /// # }
 /// ```
 ///
-/// A stream that borrows a connection from the pool, as diesel-async's does, is read by [`from_fn`].
+/// A stream that borrows a connection from the pool, as diesel-async's does, is read by [`from_fn`]:
+///
+/// ```ignore
+/// let source = from_fn(async move |ids: &mut IdSink<'_>| {
+///     let mut connection = pool.get().await?;
+///     let mut rows = users::table.select(users::id).load_stream::<i64>(&mut connection).await?;
+///     while let Some(id) = rows.try_next().await? {
+///         ids.push(&id).await?;
+///     }
+///     Ok(())
+/// });
+/// ```
 pub fn from_stream<P, F, T, E>(pool: P, rows: F) -> impl RebuildSource
 where
     P: Send + Sync + 'static,

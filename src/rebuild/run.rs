@@ -53,7 +53,7 @@ pub(crate) struct Rebuilder {
     last_items: AtomicU64,
     /// The ids of a scan that outgrew its filter, if no rebuild has succeeded since.
     outgrown: AtomicU64,
-    shortfall: Shortfall,
+    pub(super) shortfall: Shortfall,
 }
 
 impl Rebuilder {

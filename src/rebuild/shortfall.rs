@@ -1,7 +1,9 @@
 //! Scans that find far fewer ids than the last filter was built from.
 //!
-//! The source may be a wrong tenant, or many rows were deleted. Such a rebuild is given up, but not for ever: a filter that is never
-//! replaced keeps the false positives that attackers have learnt. So a count that lasts is believed:
+//! The source may be an empty view or a wrong tenant, or many rows were deleted. At first such a scan is
+//! given up. It must not be given up for ever: a filter that is never replaced keeps the false positives
+//! that attackers have learnt, and one that is not trusted any more answers nothing. So a count that
+//! lasts is believed:
 //!
 //! | the scan would replace | a count is believed when it lasts | counts are the same within |
 //! |---|---|---|
@@ -27,31 +29,42 @@ pub(super) struct Shortfall(Mutex<Option<First>>);
 struct First {
     at: Instant,
     found: u64,
+    /// What the last scan found.
+    last: u64,
     /// The filter that it would have replaced, if one answered.
     replaces: Option<Generation>,
 }
 
 impl Shortfall {
-    /// Returns whether scans have found so few ids for long enough. A filter that another process has put live since begins the time
-    /// anew, as its scan found more.
+    /// Notes a scan that found far fewer ids; returns whether that has lasted for long enough. A filter that
+    /// another process has put live since begins the time anew, because its scan found more.
     pub(super) fn lasts(&self, found: u64, replaces: Option<Generation>, now: Instant) -> bool {
         let (time, share) = if replaces.is_some() { (DAY, 0.1) } else { (MINUTE, 0.01) };
         let are_same =
             |one: u64, other: u64| one.abs_diff(other) <= ((one as f64 * share) as u64).max(FEW);
         let mut first = self.0.lock();
-        if let Some(first) = &*first
+        if let Some(first) = &mut *first
             && first.replaces == replaces
-            // A table that is being restored grows, which must not put the end off.
+            // A table that is being restored grows, and is waited for. Within a day, growth must not put the end off: whether the
+            // restoring is over shows in the last scan.
             && (are_same(first.found, found) || replaces.is_some() && found > first.found)
         {
-            return now.duration_since(first.at) >= time;
+            let last = std::mem::replace(&mut first.last, found);
+            return now.duration_since(first.at) >= time && (found < last || are_same(last, found));
         }
-        *first = Some(First { at: now, found, replaces });
+        *first = Some(First { at: now, found, last: found, replaces });
         false
     }
 
+    /// Ends the shortfall: a scan found enough ids, or none, or was believed.
     pub(super) fn end(&self) {
         *self.0.lock() = None;
+    }
+
+    /// Notes that a filter answers: a count that was found while none did is forgotten.
+    pub(super) fn note_trust(&self) {
+        let mut first = self.0.lock();
+        *first = first.take().filter(|first| first.replaces.is_some());
     }
 }
 
@@ -96,6 +109,28 @@ mod tests {
         assert!(!shortfall.lasts(8_000, trusted(1), now + DAY / 2), "it fell");
         assert!(!shortfall.lasts(8_990, trusted(1), now + DAY));
         assert!(shortfall.lasts(8_000, trusted(1), now + DAY * 2));
+    }
+
+    #[test]
+    fn a_table_that_is_restored_just_then_is_waited_for() {
+        let now = Instant::now();
+        let shortfall = Shortfall::default();
+        assert!(!shortfall.lasts(500, trusted(1), now));
+        assert!(!shortfall.lasts(3_000, trusted(1), now + DAY));
+        assert!(!shortfall.lasts(6_000, trusted(1), now + DAY + MINUTE));
+        assert!(shortfall.lasts(6_000, trusted(1), now + DAY + MINUTE * 2));
+    }
+
+    #[test]
+    fn what_was_found_before_there_was_a_filter_to_trust_counts_no_more() {
+        let now = Instant::now();
+        let shortfall = Shortfall::default();
+        assert!(!shortfall.lasts(500, None, now));
+        shortfall.note_trust();
+        assert!(!shortfall.lasts(500, None, now + DAY));
+        assert!(!shortfall.lasts(500, trusted(1), now + DAY));
+        shortfall.note_trust();
+        assert!(shortfall.lasts(500, trusted(1), now + DAY * 2));
     }
 
     /// One process has a wrong tenant, and another one rebuilds rightly in between.

@@ -67,8 +67,11 @@ impl Rebuilder {
             let begun = Instant::now();
             // While the application rebuilds by hand, nothing is due.
             let idle = self.one_at_a_time.try_lock().is_ok();
-            if idle
-                && let Some(survey) = self.survey().await
+            let survey = if idle { self.survey().await } else { None };
+            if survey.as_ref().is_some_and(|survey| survey.live.is_ok()) {
+                self.shortfall.note_trust();
+            }
+            if let Some(survey) = survey
                 && let Some((cause, before_us)) = self.due(&survey, &mut known)
                 && let Err(error) = self.rebuild(cause, before_us).await
             {
