@@ -118,7 +118,6 @@ pub use extract::PathPattern;
 pub use filter::{Generation, Sizing};
 pub use guard::finding::Finding;
 pub use guard::options::OnInvalid;
-pub use guard::removed::Removed;
 pub use id::{Id, InvalidId, SecretKey};
 pub use middleware::fleet::Enforcement;
 pub use middleware::layer::BloomGuard;
@@ -128,9 +127,9 @@ pub use nulls::rules::{Missing, NegativeCaching};
 pub use rebuild::{Schedule, from_blocking, from_fn, from_iter, from_stream};
 pub use refusal::Refusal;
 pub use settings::OnUnknown;
-pub use store::Inserted;
 #[cfg(feature = "redis")]
 pub use store::foreign::filter::ForeignFilter;
+pub use store::{Inserted, Removed};
 #[cfg(feature = "uuid")]
 #[doc(no_inline)]
 pub use uuid::Uuid;

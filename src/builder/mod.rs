@@ -21,7 +21,6 @@ use crate::middleware::layer::BloomGuard;
 use crate::nulls::rules::NegativeCaching;
 use crate::rebuild::{ErasedSource, RebuildSource, Schedule};
 use crate::settings::{self, OnUnknown, Settings};
-use crate::store::Store;
 
 const NO_PLACE: &str = "where does the filter live? `in_process()` keeps it in this process, for a service that never has two: each would refuse \
                         what the other creates. `redis(url)`, with the crate feature `redis`, has all processes of the service share it.";
@@ -32,8 +31,7 @@ const HOUR: Duration = Duration::from_secs(60 * 60);
 /// Sets up a [`BloomGuard`].
 ///
 /// Setters cannot fail: [`build`](Self::build) reports all values that are out of bounds. Where the filter lives has to be
-/// said: [`in_process`](Self::in_process), or `redis` with the crate feature of that name. Six other settings matter to
-/// most; the rest is for tuning.
+/// said: [`in_process`](Self::in_process), or `redis` with the crate feature of that name.
 ///
 /// ```
 /// use std::time::Duration;
@@ -75,13 +73,9 @@ impl BloomGuard {
     /// Begins to set up a guard for the records of one kind. `name` is the filter's name, the same in all
     /// processes that share it: 1 to 64 of `A-Z a-z 0-9 _ . : -`. `extractor` finds the id in a request.
     ///
-    /// Guards of one name share their filter in Redis. In the process each has its own, which knows nothing
-    /// of what the other was told: clone the guard, rather than building another. A second guard of one
-    /// name on one Redis works as in a process of its own, with three more connections, a lane and a
-    /// rebuild task.
-    ///
-    /// Guards of one name must get their ids from the same records: each rebuild replaces the filter
-    /// of all. Processes whose capacity, rate or times differ say so in their logs, once.
+    /// Guards of one name share their filter in Redis, and must get their ids from the same records: each rebuild replaces the filter
+    /// of all. In a process, clone the guard rather than building another: a second one has a lane, a rebuild task and connections of
+    /// its own, and without Redis a filter of its own.
     pub fn builder(name: impl Into<String>, extractor: impl IdExtractor) -> Builder {
         let settings = Settings::new(name.into());
         let named = settings::name(&settings.name);
@@ -92,7 +86,7 @@ impl BloomGuard {
             shards: 1,
             place: Place::default(),
             source: None,
-            options: Options::for_extractor(&extractor),
+            options: Options::default(),
             extractor: Arc::new(extractor),
             judged: Vec::new(),
         };
@@ -134,7 +128,7 @@ impl Builder {
     pub fn negative_caching(mut self, caching: NegativeCaching) -> Self {
         self.settings.null_ttl = caching.ttl;
         self.settings.handler_time = caching.handler_time;
-        self.options.nulls = caching.behind(self.extractor.is_ambiguous());
+        self.options.nulls = caching;
         self.bound("negative_caching ttl", caching.ttl, SECOND..=HOUR).bound(
             "negative_caching handler_time",
             caching.handler_time,
@@ -177,14 +171,12 @@ impl Builder {
             (true, false) | (false, true) => Ok(()),
         };
         let misplaced = misplaced.map_err(|reason| SettingError::Combination { reason });
-        let Self { mut settings, place, source, extractor, options, mut judged, .. } = self;
+        let Self { mut settings, place, source, extractor, mut options, mut judged, .. } = self;
+        options.nulls.marker.get_or_insert(extractor.is_ambiguous());
         judged.push(("place", misplaced));
         let sizing = Sizing::sharded(self.capacity.0, self.capacity.1, self.shards);
         judged.push(("capacity", sizing.map(|sizing| settings.sizing = sizing)));
         let store = place.store(&settings, judged).map_err(ConfigError::new)?;
-        if source.is_none() {
-            tell_that_nobody_builds(&settings.name, &store);
-        }
         let guard = BloomGuard::new(Guard::new(store, extractor, source, &settings, options));
         guard.start();
         Ok(guard)
@@ -199,7 +191,7 @@ impl Builder {
         self.judge(setting, bounded(setting, value, &bounds))
     }
 
-    /// Notes that a setter was called, and what is wrong with its value, or that nothing is any more.
+    /// Notes that a setter was called, and what is wrong with its value. The last call counts.
     fn judge(mut self, setting: &'static str, judged: Result<(), SettingError>) -> Self {
         self.judged.retain(|(name, _)| *name != setting);
         self.judged.push((setting, judged));
@@ -280,26 +272,10 @@ impl Builder {
     }
 }
 
-fn tell_that_nobody_builds(filter: &str, store: &Store) {
-    #[cfg(feature = "redis")]
-    if store.foreign().is_some() {
-        return;
-    }
-    if store.is_shared() {
-        tracing::info!(filter, "no source: another process has to build the filter");
-    } else {
-        tracing::warn!(
-            filter,
-            "no source, and a filter in this process: no filter will ever be built, and nothing be refused"
-        );
-    }
-}
-
 impl fmt::Debug for Builder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { settings, place, judged, .. } = self;
+        let Self { settings, place, .. } = self;
         let mut shown = f.debug_struct("Builder");
-        shown.field("settings", settings).field("place", place).field("judged", judged);
-        shown.finish_non_exhaustive()
+        shown.field("settings", settings).field("place", place).finish_non_exhaustive()
     }
 }

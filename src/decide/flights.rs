@@ -41,7 +41,7 @@ pub(crate) enum Turn<W> {
     Wait(W),
 }
 
-/// Has other requests for the id wait until it is dropped.
+/// Other requests for the id wait until it is dropped.
 pub(crate) struct Lead {
     flights: Arc<Flights>,
     id: IdHash,

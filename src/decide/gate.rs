@@ -11,7 +11,7 @@ use smallvec::SmallVec;
 use tokio::time::Instant;
 
 use super::bucket::Bucket;
-use super::lane::{Lane, LaneState, Permit};
+use super::lane::{Lane, Permit};
 use super::recent::{IdHash, IdHasher, RecentIds};
 use crate::id::{Id, KeyedDigest};
 use crate::mode::{Mode, SharedMode};
@@ -32,14 +32,13 @@ const RETRY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs
 
 pub(crate) struct Gate {
     on_unknown: OnUnknown,
-    /// The mode of this process.
-    mode: SharedMode,
-    fleet: Arc<SharedMode>,
+    pub(crate) own_mode: SharedMode,
+    pub(crate) fleet_mode: Arc<SharedMode>,
     hasher: IdHasher,
     found: RecentIds,
     /// A missed id is noted in it, one that is only suspect is marked.
-    missed: RecentIds,
-    lane: Lane,
+    pub(crate) missed: RecentIds,
+    pub(crate) lane: Lane,
     sample: Bucket,
     /// Refusals, until the first may be a sample.
     refusals: AtomicU32,
@@ -65,12 +64,11 @@ pub(crate) enum Ruling {
 pub(crate) struct Subject {
     pub(crate) id: Id,
     pub(crate) hash: IdHash,
-    /// Its digest, if that was made.
     pub(crate) digest: Option<KeyedDigest>,
     /// What the look-up said; present where none is needed.
     pub(crate) verdict: Verdict,
     /// Whether this process's copy of an earlier filter holds it, and it may pass by that.
-    is_copied: bool,
+    pub(crate) is_copied: bool,
     /// Why the handler may read it: known at once where no look-up is needed, else decided by [`Gate::rule`]. None if it is absent.
     pub(crate) reading: Option<Why>,
 }
@@ -99,20 +97,19 @@ pub(crate) enum Why {
 }
 
 /// What the table says of an id, before the lane is entered.
-#[derive(Clone, Copy)]
 enum Row {
     Pass(Why),
     Refuse(Proof),
-    Lane(Why, Verdict),
-    Shed(Verdict),
+    Lane(Why),
+    Shed,
 }
 
 impl Gate {
-    pub(crate) fn new(settings: &Settings, fleet: Arc<SharedMode>) -> Self {
+    pub(crate) fn new(settings: &Settings, fleet_mode: Arc<SharedMode>) -> Self {
         Self {
             on_unknown: settings.on_unknown,
-            mode: SharedMode::default(),
-            fleet,
+            own_mode: SharedMode::default(),
+            fleet_mode,
             hasher: IdHasher::new(),
             found: RecentIds::new(settings.sizing.capacity.min(MOST_FOUND), FOUND),
             missed: RecentIds::new(settings.missed, settings.null_ttl.mul_f64(MISSED_LIFE)),
@@ -124,19 +121,7 @@ impl Gate {
 
     /// Returns the milder of this process's mode and the fleet's.
     pub(crate) fn mode(&self) -> Mode {
-        self.mode.get().milder(self.fleet.get())
-    }
-
-    pub(crate) fn fleet_mode(&self) -> Mode {
-        self.fleet.get()
-    }
-
-    pub(crate) fn set_mode(&self, mode: Mode) {
-        self.mode.set(mode);
-    }
-
-    pub(crate) fn lane(&self) -> LaneState {
-        self.lane.state(Instant::now())
+        self.own_mode.get().milder(self.fleet_mode.get())
     }
 
     pub(crate) fn hash(&self, id: &Id) -> IdHash {
@@ -152,11 +137,6 @@ impl Gate {
         !self.missed.noted_since(id, built, now) && !self.missed.holds(id, now)
     }
 
-    /// Returns the share of all ids about which such a copy is not asked, for want of room for suspects.
-    pub(crate) fn silenced(&self, built: Instant) -> f64 {
-        self.missed.forgotten_since(built)
-    }
-
     /// Whether other requests for the id may wait for the answer to this one: it will pass, and its record is neither found nor
     /// missed.
     pub(crate) fn leads(&self, of: &Subject, now: Instant) -> bool {
@@ -164,8 +144,8 @@ impl Gate {
         passes && self.mode() == Mode::Enforce && !self.missed.holds(of.hash, now)
     }
 
-    /// Decides on a request for ids of which this is known. `unread` counts listed texts that are no ids: the handler may read
-    /// them otherwise, so with any the request is not refused as absent.
+    /// Decides on a request. `unread` counts listed texts that are no ids: the handler may read them otherwise, so with any the request
+    /// is not refused as absent.
     pub(crate) fn rule(&self, ids: &mut [Subject], unread: usize, now: Instant) -> Ruling {
         if let [Subject { reading: Some(why), .. }] = ids {
             return Ruling::Admit { why: *why, permit: None, no_room: None };
@@ -185,14 +165,14 @@ impl Gate {
                         }
                         None
                     }
-                    Row::Lane(why, verdict) => {
+                    Row::Lane(why) => {
                         limited += 1;
-                        unsure = verdict;
+                        unsure = of.verdict;
                         Some(why)
                     }
-                    Row::Shed(verdict) => {
+                    Row::Shed => {
                         is_shed = true;
-                        unsure = verdict;
+                        unsure = of.verdict;
                         Some(Why::Unknown)
                     }
                 };
@@ -228,7 +208,7 @@ impl Gate {
         match verdict {
             Verdict::Absent(_) if self.samples(now) => Row::Pass(Why::Sample),
             Verdict::Absent(proof) => Row::Refuse(proof),
-            Verdict::Present if self.missed.holds(hash, now) => Row::Lane(Why::Present, verdict),
+            Verdict::Present if self.missed.holds(hash, now) => Row::Lane(Why::Present),
             Verdict::Present => Row::Pass(Why::Present),
             // What a filter that settles lacks is looked into, also if an earlier filter's copy holds it.
             Verdict::Unknown(Doubt::Settling) if is_copied => Row::Pass(Why::Unsettled),
@@ -242,8 +222,8 @@ impl Gate {
                 let why = if doubt == Doubt::Settling { Why::Unsettled } else { Why::Unknown };
                 match self.on_unknown {
                     OnUnknown::Pass => Row::Pass(why),
-                    OnUnknown::PassLimited => Row::Lane(why, verdict),
-                    OnUnknown::Shed => Row::Shed(verdict),
+                    OnUnknown::PassLimited => Row::Lane(why),
+                    OnUnknown::Shed => Row::Shed,
                 }
             }
         }
@@ -257,7 +237,6 @@ impl Gate {
         self.sample.take(now).is_ok()
     }
 
-    /// The record was found. An id that was noted as found just now is not among the missed any more.
     pub(crate) fn found(&self, id: IdHash, now: Instant) {
         if self.found.note(id, now) {
             self.missed.forget(id);
@@ -301,23 +280,14 @@ impl Gate {
 }
 
 impl Subject {
-    pub(crate) const fn unasked(
-        id: Id,
-        hash: IdHash,
-        digest: Option<KeyedDigest>,
-        why: Why,
-    ) -> Self {
-        Self { id, hash, digest, verdict: Verdict::Present, is_copied: false, reading: Some(why) }
+    pub(crate) const fn new(id: Id, hash: IdHash) -> Self {
+        let verdict = Verdict::Unknown(Doubt::Timeout);
+        Self { id, hash, digest: None, verdict, is_copied: false, reading: None }
     }
 
-    pub(crate) const fn asked(
-        id: Id,
-        hash: IdHash,
-        digest: Option<KeyedDigest>,
-        is_copied: bool,
-    ) -> Self {
-        let verdict = Verdict::Unknown(Doubt::Timeout);
-        Self { id, hash, digest, verdict, is_copied, reading: None }
+    /// Lets it pass without a look-up.
+    pub(crate) fn unasked(self, why: Why) -> Self {
+        Self { verdict: Verdict::Present, reading: Some(why), ..self }
     }
 }
 

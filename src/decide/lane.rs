@@ -19,7 +19,7 @@ pub(crate) struct Lane {
     room: Arc<Semaphore>,
     bucket: Bucket,
     began: Instant,
-    /// The number of each ten seconds since the beginning, and how many requests were rejected in them.
+    /// By ten seconds: their number since the beginning, and the requests rejected in them.
     rejected: Mutex<[(u64, u64); TENS]>,
 }
 

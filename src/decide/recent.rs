@@ -101,12 +101,11 @@ impl RecentIds {
             || line.of(id).any(|(_, there)| age(there, now) <= now.saturating_sub(since))
     }
 
-    /// Whether there is any note of an id, however old.
     pub(crate) fn knows(&self, id: IdHash) -> bool {
         self.line(id).of(id).next().is_some()
     }
 
-    /// Estimates the share of ids of which it is not known any more whether they were noted since a moment.
+    /// Estimates the share of ids about which `noted_since` cannot tell.
     pub(crate) fn forgotten_since(&self, since: Instant) -> f64 {
         let (since, step) = (self.tick(since), self.lines.len().div_ceil(LINES_ASKED));
         let asked = self.lines.iter().step_by(step);

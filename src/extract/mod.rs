@@ -127,14 +127,6 @@ pub trait IdExtractor: Send + Sync + 'static {
         Id::new(text)
     }
 
-    /// Whether a request without an id may be for these records all the same. If a thousand such requests, or a hundred
-    /// times as many others, come before any id, a warning asks whether the extractor matches the routes.
-    ///
-    /// Defaults to `true`. A [`PathPattern`] says so of paths that have its last fixed segment: `users` of `/users/{id}`.
-    fn concerns(&self, _parts: &Parts) -> bool {
-        true
-    }
-
     /// Whether a 404 may be about something else than the record with this id: a route that does not
     /// exist, a part of the record, a page beyond the last. Then it is remembered as a null only with
     /// the [`Missing`](crate::Missing) mark, unless
@@ -162,10 +154,6 @@ impl<E: IdExtractor + ?Sized> IdExtractor for Arc<E> {
 
     fn canonical(&self, text: &str) -> Result<Id, InvalidId> {
         (**self).canonical(text)
-    }
-
-    fn concerns(&self, parts: &Parts) -> bool {
-        (**self).concerns(parts)
     }
 
     fn is_ambiguous(&self) -> bool {

@@ -50,8 +50,6 @@ pub struct PathPattern<T = String> {
     /// What stands before the id, if there is one pattern whose last segment is the id: quicker than the matcher.
     prefix: Option<Box<str>>,
     capture: Box<str>,
-    /// The last segment of the first pattern that is no capture.
-    fixed: Option<Box<str>>,
     /// Whether there are several patterns, or captures beside the id.
     ambiguous: bool,
     id: PhantomData<fn() -> T>,
@@ -86,12 +84,10 @@ impl<T> PathPattern<T> {
     fn over(pattern: &str, name: Option<&str>) -> Result<Self, PatternError> {
         let captures = captures(pattern)?;
         let capture = chosen(pattern, &captures, name)?;
-        let is_fixed = |part: &&str| !part.is_empty() && !part.contains(['{', '}']);
         let mut new = Self {
             router: matchit::Router::new(),
             prefix: None,
             capture: capture.into(),
-            fixed: pattern.split('/').rfind(is_fixed).map(Box::from),
             ambiguous: captures.len() > 1,
             id: PhantomData,
         };
@@ -151,11 +147,6 @@ where
         // matches, as every pattern begins with a slash.
         let Some(raw) = self.raw(parts.uri.path()) else { return Extraction::Unguarded };
         decoded(raw).and_then(|text| typed::canonical::<T>(&text)).into()
-    }
-
-    fn concerns(&self, parts: &Parts) -> bool {
-        let has = |fixed: &str| parts.uri.path().split('/').any(|part| part == fixed);
-        self.fixed.as_deref().is_none_or(has)
     }
 
     /// `false` for a single pattern with a single capture, which names the record and nothing else.

@@ -4,7 +4,6 @@ pub(crate) mod canary;
 pub(crate) mod finding;
 pub(crate) mod invalid;
 pub(crate) mod options;
-pub(crate) mod removed;
 mod served;
 
 use std::sync::Arc;
@@ -15,9 +14,8 @@ use tokio::time::{Instant, sleep};
 use tracing::Level;
 
 use self::canary::Findings;
-use self::invalid::{InvalidCanary, NoIdAlarm, PathAlarm};
+use self::invalid::InvalidCanary;
 use self::options::Options;
-use self::removed::Removed;
 use crate::background::persist;
 use crate::decide::bucket::{Bucket, Throttle};
 use crate::decide::flights::Flights;
@@ -36,18 +34,17 @@ use crate::observe::state::GuardState;
 use crate::random;
 use crate::rebuild::{ErasedSource, Rebuilder, Schedule};
 use crate::settings::Settings;
-use crate::store::{Answer, Inserted, Lookup, NewNull, NullClaim, Remembered, Store};
+use crate::store::{Answer, Inserted, Lookup, NewNull, NullClaim, Removed, Store};
 use crate::verdict::{Proof, Verdict};
 
-/// The least time between two log lines about requests answered 503.
+/// Between two log lines about requests answered 503.
 const BUSY_PAUSE: Duration = Duration::from_secs(60);
-/// The least time between two log lines about refusals.
+/// Between two log lines about refusals.
 const REFUSAL_PAUSE: Duration = Duration::from_secs(1);
 /// How long a removal is remembered without a regular schedule.
 const REMOVED_TTL: Duration = Duration::from_secs(24 * 60 * 60);
-/// How often the guard looks at its state.
 const WATCH: Duration = Duration::from_secs(1);
-/// So many looks without a filter before a line is written: most failovers and small rebuilds take less.
+/// Seconds without a filter before a line is written: most failovers and small rebuilds take less.
 const LONG: u32 = 10;
 
 /// How many removals are remembered. Each takes some 150 bytes of Redis until the next rebuild: with one each hour, 55 MB at most.
@@ -65,7 +62,6 @@ pub(crate) struct Guard {
     pub(crate) flights: Option<Arc<Flights>>,
     pub(crate) findings: Findings,
     pub(crate) invalid: InvalidCanary,
-    pub(crate) no_id: NoIdAlarm,
     #[cfg(feature = "metrics")]
     gauges: Gauges,
     busy: Throttle,
@@ -98,9 +94,8 @@ impl Guard {
             options,
             rebuilder: Arc::new(rebuilder),
             gate: Gate::new(settings, store.fleet_mode()),
-            findings: Findings::new(settings.audits),
+            findings: Findings::new(Arc::clone(&store), Arc::clone(&metrics), settings.audits),
             invalid: InvalidCanary::new(settings.audits),
-            no_id: NoIdAlarm::default(),
             #[cfg(feature = "metrics")]
             gauges: Gauges::new(&metrics.filter),
             busy: Throttle::new(BUSY_PAUSE),
@@ -121,25 +116,26 @@ impl Guard {
     pub(crate) fn spawn(self: &Arc<Self>, tasks: &mut JoinSet<()>) {
         let name = self.name();
         persist(tasks, name, "canary", self, |guard| async move {
-            guard.findings.look_into(&guard.store, &guard.metrics).await;
+            guard.findings.look_into().await;
         });
         persist(tasks, name, "state", self, Self::watch);
-        if self.rebuilder.has_source() {
+        if self.rebuilder.source.is_some() {
             persist(tasks, name, "rebuild", &self.rebuilder, Rebuilder::run);
         }
     }
 
-    /// Returns what is known of an id before it is looked up.
     #[inline]
     pub(crate) fn subject(&self, id: Id, now: Instant) -> Subject {
         let hash = self.gate.hash(&id);
+        let mut subject = Subject::new(id, hash);
         if self.gate.is_found(hash, now) {
-            return Subject::unasked(id, hash, None, Why::Found);
+            return subject.unasked(Why::Found);
         }
-        let (digest, copied) = self.store.copied(&id);
+        let (digest, copied) = self.store.copied(&subject.id);
+        subject.digest = digest;
         match copied.filter(|copied| self.gate.is_trusted(hash, copied.at, now)) {
-            Some(copied) if copied.of_live => Subject::unasked(id, hash, digest, Why::Copied),
-            copied => Subject::asked(id, hash, digest, copied.is_some()),
+            Some(copied) if copied.of_live => subject.unasked(Why::Copied),
+            copied => Subject { is_copied: copied.is_some(), ..subject },
         }
     }
 
@@ -194,7 +190,7 @@ impl Guard {
         }
     }
 
-    /// Writes a line about one refusal a second, with the id's digest: no line has an id.
+    /// Tells of one refusal a second, by the id's digest: no line has an id.
     pub(crate) fn tell_of_refusal(
         &self,
         id: &Id,
@@ -262,21 +258,19 @@ impl Guard {
     pub(crate) async fn remove(&self, id: &Id) -> Result<Removed, StoreError> {
         self.gate.removed(id, Instant::now());
         if self.removals.take(Instant::now()).is_err() {
-            self.metrics.removed(Remembered::Late);
+            self.metrics.removed(Some(Removed::Withheld));
             return Ok(Removed::Withheld);
         }
         let outcome = self.store.remove(id, spread(self.removed_ttl)).await;
-        self.metrics.removed(outcome.as_ref().copied().unwrap_or(Remembered::Failed));
-        Ok(match outcome? {
-            Remembered::Stored => Removed::Remembered,
-            Remembered::Created | Remembered::Late | Remembered::Failed => Removed::Withheld,
-        })
+        self.metrics.removed(outcome.as_ref().ok().copied());
+        outcome
     }
 
     /// Looks at the guard's state each second, and writes a line when no filter has answered for a while, and when one answers again.
     pub(crate) async fn watch(self: Arc<Self>) {
         let filter = &**self.name();
-        let (mut unready, mut paths) = (0, PathAlarm::default());
+        let mut unready = 0;
+        let mut has_told_of_paths = false;
         loop {
             if self.metrics.checks.rests(WATCH) {
                 self.metrics.probe(&self.store).await;
@@ -300,7 +294,19 @@ impl Guard {
                 }
                 unready += 1;
             }
-            paths.look(&self.metrics);
+            let stats = self.metrics.stats();
+            // Before there are some hundred requests, a single path is no sign.
+            if !has_told_of_paths && stats.unguarded_path * 100 > stats.requests.max(400) {
+                has_told_of_paths = true;
+                tracing::warn!(
+                    parent: None,
+                    filter,
+                    paths = stats.unguarded_path,
+                    requests = stats.requests,
+                    "requests pass unguarded whose path would name an id without its final slash, with single slashes, or with %2F \
+                     decoded: a layer inside of the guard that rewrites paths belongs outside of it"
+                );
+            }
             sleep(WATCH).await;
         }
     }

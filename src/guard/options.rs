@@ -5,7 +5,6 @@ use std::time::Duration;
 use http::{Method, StatusCode};
 use smallvec::SmallVec;
 
-use crate::extract::IdExtractor;
 use crate::id::InvalidId;
 use crate::nulls::rules::NegativeCaching;
 
@@ -46,12 +45,12 @@ pub(crate) struct Options {
     pub(crate) single_flight: Option<Duration>,
 }
 
-impl Options {
-    pub(crate) fn for_extractor(extractor: &dyn IdExtractor) -> Self {
+impl Default for Options {
+    fn default() -> Self {
         Self {
             methods: SmallVec::from_buf([Method::GET, Method::HEAD]),
             on_invalid: OnInvalid::default(),
-            nulls: NegativeCaching::default().behind(extractor.is_ambiguous()),
+            nulls: NegativeCaching::default(),
             single_flight: None,
         }
     }

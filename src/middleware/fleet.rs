@@ -145,7 +145,7 @@ impl BloomGuard {
     /// Returns how far a rebuild in this process is, and how the last one ended.
     #[must_use]
     pub fn rebuild_status(&self) -> RebuildStatus {
-        self.guard.rebuilder.status()
+        self.guard.rebuilder.progress.status()
     }
 
     async fn rebuild(&self, cause: Cause) -> Result<RebuildReport, Arc<RebuildError>> {

@@ -14,7 +14,6 @@ use crate::error::StoreError;
 use crate::extract::AsId;
 use crate::guard::Guard;
 use crate::guard::finding::Finding;
-use crate::guard::removed::Removed;
 use crate::id::{Id, InvalidId};
 use crate::mode::Mode;
 use crate::nulls::scope::Scope;
@@ -22,7 +21,7 @@ use crate::observe::metrics::Stats;
 use crate::observe::state::GuardState;
 #[cfg(feature = "redis")]
 use crate::refusal::Refusal;
-use crate::store::{Inserted, Sought};
+use crate::store::{Inserted, Removed, Sought};
 use crate::verdict::Verdict;
 
 const READY_POLL: Duration = Duration::from_millis(10);
@@ -180,7 +179,7 @@ impl BloomGuard {
     /// Switches this process between enforcing, watching and standing aside, from the next request on. It works without Redis,
     /// too. A milder mode of [all processes](Self::set_fleet_mode) counts.
     pub fn set_mode(&self, mode: Mode) {
-        self.guard.gate.set_mode(mode);
+        self.guard.gate.own_mode.set(mode);
     }
 
     /// Returns whether this process acts on what it finds: the milder of its own mode and that of all processes.

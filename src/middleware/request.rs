@@ -35,7 +35,6 @@ impl Guard {
         let mode = self.gate.mode();
         let extraction = if mode != Mode::Off && self.options.methods.contains(&parts.method) {
             let extraction = self.extractor.extract(parts);
-            self.no_id.note(&extraction, &*self.extractor, parts, self.name());
             if extraction == Extraction::Unguarded && has_id_rewritten(&*self.extractor, parts) {
                 self.metrics.unguarded_path.add(1);
                 return Next::Pass(None);

@@ -26,7 +26,7 @@ pub(crate) struct Null {
 impl Null {
     fn outlasts(&self, other: &Self) -> bool {
         self.generation == other.generation
-            && self.scope.covers(other.scope)
+            && self.scope >= other.scope
             && self.expires >= other.expires
     }
 }

@@ -76,11 +76,6 @@ impl NegativeCaching {
     pub const fn require_marker(self, required: bool) -> Self {
         Self { marker: Some(required), ..self }
     }
-
-    /// Requires a marker if the application has not said and the extractor is ambiguous.
-    pub(crate) fn behind(self, is_ambiguous: bool) -> Self {
-        Self { marker: self.marker.or(Some(is_ambiguous)), ..self }
-    }
 }
 
 impl Default for NegativeCaching {
@@ -111,7 +106,6 @@ pub(crate) struct RequestKind {
 }
 
 impl RequestKind {
-    /// Judges a request whose 404 becomes no null, whatever else is in its head.
     pub(crate) fn teaching_nothing(method: &Method) -> Self {
         Self { reads: reads(method), marked: None, unmarked: None }
     }
@@ -185,7 +179,6 @@ impl NegativeCaching {
     }
 }
 
-/// Whether requests of this method ask for a record, and no more.
 pub(crate) fn reads(method: &Method) -> bool {
     method == Method::GET || method == Method::HEAD
 }

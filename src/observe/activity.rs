@@ -67,7 +67,7 @@ impl fmt::Display for Failure {
 pub(crate) struct Cause {
     words: Cow<'static, str>,
     advice: &'static str,
-    /// Why a check failed.
+    /// Of a check.
     doubt: Option<Doubt>,
 }
 
@@ -89,7 +89,7 @@ impl From<&RebuildError> for Cause {
     }
 }
 
-/// What is behind a [`WorkState`]. A success costs two atomic operations, and a failure a lock.
+/// A success costs two atomic operations, and a failure a lock.
 pub(crate) struct Activity {
     origin: Instant,
     /// One more than the nanoseconds from the origin to the last success; 0 before the first one.
@@ -128,7 +128,7 @@ impl Activity {
         }
     }
 
-    /// Ends a row of failures, also when another process has done the work.
+    /// Ends a row of failures.
     pub(crate) fn recovered(&self) {
         // Read first: mostly there is nothing to write.
         if self.is_failing.load(Ordering::Relaxed) {

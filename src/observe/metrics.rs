@@ -10,7 +10,7 @@ use super::activity::Activity;
 use super::times::Times;
 use crate::error::{RebuildError, StoreError};
 use crate::id::Id;
-use crate::store::{Remembered, Store};
+use crate::store::{Removed, Store};
 use crate::verdict::{Doubt, Proof, Verdict};
 
 /// Names each counter once: its field, and its family and outcome for the recorder. The sum of others has none.
@@ -198,20 +198,20 @@ impl Metrics {
         self.times.took("rebuild", done_or_failed(outcome.is_ok()), begun);
     }
 
-    pub(crate) fn null(&self, remembered: Remembered) {
-        count(remembered, [&self.nulls_stored, &self.nulls_withheld, &self.nulls_failed]);
+    pub(crate) fn null(&self, stored: Option<Removed>) {
+        count(stored, [&self.nulls_stored, &self.nulls_withheld, &self.nulls_failed]);
     }
 
-    pub(crate) fn removed(&self, remembered: Remembered) {
-        count(remembered, [&self.removals, &self.removals_withheld, &self.removals_failed]);
+    pub(crate) fn removed(&self, stored: Option<Removed>) {
+        count(stored, [&self.removals, &self.removals_withheld, &self.removals_failed]);
     }
 }
 
-fn count(remembered: Remembered, [stored, withheld, failed]: [&Count; 3]) {
-    match remembered {
-        Remembered::Stored => stored.add(1),
-        Remembered::Created | Remembered::Late => withheld.add(1),
-        Remembered::Failed => failed.add(1),
+fn count(null: Option<Removed>, [stored, withheld, failed]: [&Count; 3]) {
+    match null {
+        Some(Removed::Remembered) => stored.add(1),
+        Some(Removed::Withheld) => withheld.add(1),
+        None => failed.add(1),
     }
 }
 

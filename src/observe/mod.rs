@@ -1,6 +1,5 @@
-//! What a guard shows of itself: its [state](GuardState), which [`BloomGuard::state`](crate::BloomGuard::state) returns, and its
-//! [counters](Stats), of [`BloomGuard::stats`](crate::BloomGuard::stats). The guide's page [`operating`](crate::guide::operating)
-//! says what is to be done about them.
+//! A guard's [state](GuardState) and [counters](Stats). The guide's page [`operating`](crate::guide::operating) says what to do about
+//! them.
 
 pub(crate) mod activity;
 #[cfg(feature = "metrics")]

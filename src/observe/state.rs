@@ -3,6 +3,8 @@
 use std::fmt;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use tokio::time::Instant;
+
 use super::activity::WorkState;
 use super::metrics::Metrics;
 use crate::decide::gate::Gate;
@@ -72,17 +74,17 @@ impl GuardState {
             shards,
             copy: copy.map(|copy| CopyState {
                 answered: metrics.stats().copied_share(copy.fenced),
-                silent: gate.silenced(copy.built),
+                silent: gate.missed.forgotten_since(copy.built),
                 ..copy
             }),
             settling,
             mode: gate.mode(),
-            fleet_mode: gate.fleet_mode(),
+            fleet_mode: gate.fleet_mode.get(),
             checks: metrics.checks.state(),
             inserts: metrics.inserting.state(),
             rebuilds: rebuilds(metrics),
             record,
-            lane: gate.lane(),
+            lane: gate.lane.state(Instant::now()),
             trouble: None,
         };
         let troubles = state.troubles(trouble);

@@ -1,6 +1,5 @@
 //! One rebuild, from the lease to the swap.
 
-use std::fmt;
 use std::future::poll_fn;
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -38,30 +37,18 @@ pub(crate) enum Cause {
     NoTrust(Doubt),
 }
 
-impl fmt::Display for Cause {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::ByHand | Self::AcceptingLoss => f.write_str("by hand"),
-            Self::Schedule => f.write_str("by schedule"),
-            Self::Due => f.write_str("asked for, or the time to settle is over"),
-            Self::Crowded => f.write_str("the filter holds more ids than it is sized for"),
-            Self::NoTrust(doubt) => doubt.fmt(f),
-        }
-    }
-}
-
 /// A whole rebuild, or the ids of a source that outgrew its filter.
 type Attempt = ControlFlow<RebuildReport, u64>;
 
 pub(crate) struct Rebuilder {
     pub(super) store: Arc<Store>,
-    pub(super) source: Option<Arc<dyn ErasedSource>>,
+    pub(crate) source: Option<Arc<dyn ErasedSource>>,
     extractor: Arc<dyn IdExtractor>,
     settings: Settings,
     pub(super) schedule: Schedule,
     pub(super) metrics: Arc<Metrics>,
     pub(super) one_at_a_time: Mutex<()>,
-    pub(super) progress: Progress,
+    pub(crate) progress: Progress,
     /// The ids of the last generation that this process put live, where the store does not know.
     last_items: AtomicU64,
     /// The ids of a scan that outgrew its filter, if no rebuild has succeeded since.
@@ -93,8 +80,8 @@ impl Rebuilder {
         }
     }
 
-    /// Runs a rebuild to its end, of the filters whose build began before `before_us` by the store's clock. If the source outgrows
-    /// its filter, gives the lease back and begins again with a larger one: nothing is allocated twice under one lease.
+    /// Rebuilds the shards whose build began before `before_us` by the store's clock. If the source outgrows its filter, gives the lease
+    /// back and begins again with a larger one: nothing is allocated twice under one lease.
     pub(super) async fn run_once(
         &self,
         cause: Cause,
@@ -120,7 +107,6 @@ impl Rebuilder {
         })
     }
 
-    /// Tries for the nth time.
     async fn attempt(
         &self,
         cause: Cause,
@@ -151,8 +137,8 @@ impl Rebuilder {
                 // Not before: a process for which there is no lease or no room tries once a second.
                 match last {
                     _ if nth > 1 => {}
-                    Some(Err(_)) => tracing::debug!(%cause, "a rebuild begins"),
-                    _ => tracing::info!(%cause, "a rebuild begins"),
+                    Some(Err(_)) => tracing::debug!(?cause, "a rebuild begins"),
+                    _ => tracing::info!(?cause, "a rebuild begins"),
                 }
                 let kept = build.keep_lease();
                 tokio::select! {

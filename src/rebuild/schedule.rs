@@ -13,10 +13,8 @@ use crate::filter::{Generation, bounded};
 
 /// When the filter is rebuilt.
 ///
-/// Redis's clock and the live generation's age decide. So any number of instances rebuild once a period,
-/// and a restart does not begin the period anew. If that clock was set back, the age counts from when
-/// this process first saw the generation. A missing or untrusted filter is rebuilt at once, whatever the
-/// schedule.
+/// The live filter's age by Redis's clock decides: any number of instances rebuild once a period, and a restart does not begin the
+/// period anew. A missing or untrusted filter is rebuilt at once, whatever the schedule.
 #[derive(Debug, Clone)]
 pub struct Schedule(Kind);
 

@@ -19,7 +19,6 @@ pub struct IdSink<'a> {
     progress: &'a Progress,
     batch: Vec<Id>,
     count: u64,
-    /// The first failure.
     failure: Option<RebuildError>,
 }
 
@@ -45,7 +44,6 @@ impl<'a> IdSink<'a> {
         self.take(id).await
     }
 
-    /// Takes an id in that an adapter wrote down without the extractor.
     pub(super) async fn push_text(&mut self, text: &Id) -> Result<(), InvalidId> {
         let id = std::str::from_utf8(text.as_bytes())
             .map_err(|_| InvalidId::NotText)
@@ -87,16 +85,11 @@ impl<'a> IdSink<'a> {
         }
     }
 
-    /// Hands the rest over; returns the number of ids, or the first failure.
+    /// Returns the number of ids, or the first failure.
     pub(super) async fn end(mut self) -> Result<u64, RebuildError> {
+        self.progress.scanned(self.count);
         self.write().await;
         self.failure.take().map_or(Ok(self.count), Err)
-    }
-}
-
-impl Drop for IdSink<'_> {
-    fn drop(&mut self) {
-        self.progress.scanned(self.count);
     }
 }
 

@@ -109,8 +109,7 @@ impl<S: RebuildSource> ErasedSource for S {
     }
 }
 
-/// Turns a panic of a source into an error, so that the rebuild ends as after any other failure. A panic
-/// may leave the filter half filled; it is thrown away.
+/// Turns a panic of a source into an error. The half-filled filter is thrown away.
 async fn caught<T>(reading: impl Future<Output = Result<T, BoxError>>) -> Result<T, BoxError> {
     let mut reading = pin!(reading);
     poll_fn(|cx| {

@@ -1,5 +1,6 @@
 //! The background task that rebuilds when it is due.
 
+use std::mem::discriminant;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,25 +9,16 @@ use tokio::time::{Instant, sleep};
 use super::run::{Cause, Rebuilder};
 use crate::error::{RebuildError, chain};
 use crate::filter::Generation;
-use crate::store::{Progress, RebuildReport, RebuildStatus, RebuildStep, Survey};
+use crate::store::{Progress, RebuildReport, RebuildStep, Survey};
 use crate::verdict::Doubt;
 
 const POLL: Duration = Duration::from_secs(1);
-/// After a failed rebuild the wait is this many times as long as the source was read for. So it is read for a
-/// third of the time at most. A database that is away, or a Redis that has no room, fails at once, and is
-/// asked again soon when it is back.
-const WAIT_PER_READING: u32 = 2;
+/// After a failed rebuild the wait is this many times as long as it took. So the source is read for a third of the time at most. A
+/// database that is away, or a Redis that has no room, fails at once, and is asked again soon when it is back.
+const WAITS: u32 = 2;
 const LONGEST_WAIT: Duration = Duration::from_secs(300);
 
 impl Rebuilder {
-    pub(crate) fn has_source(&self) -> bool {
-        self.source.is_some()
-    }
-
-    pub(crate) fn status(&self) -> RebuildStatus {
-        self.progress.status()
-    }
-
     /// Rebuilds now, or after the rebuild that is under way in this process, the filters whose build began before `before_us` by the
     /// store's clock.
     pub(crate) async fn rebuild(
@@ -54,54 +46,45 @@ impl Rebuilder {
             Err(error) if matches!(**error, RebuildError::Busy) => return ended,
             Err(error) => {
                 self.metrics.rebuild(Err(error), begun);
-                self.log_failure(&chain(error));
+                // Further attempts that fail for the same reason are no lines.
+                let last = self.progress.status().last.and_then(Result::err);
+                if last.is_none_or(|last| discriminant(&*last) != discriminant(&**error)) {
+                    tracing::warn!(
+                        error = chain(error),
+                        "the rebuild failed, nothing was put live, and the next attempt comes by itself: see the guide, rebuilds"
+                    );
+                }
             }
         }
         self.progress.ended(ended.clone());
         ended
     }
 
-    /// Logs a failure, unless the last rebuild failed for the same reason.
-    fn log_failure(&self, error: &str) {
-        let last = self.status().last.and_then(Result::err).map(|error| chain(&error));
-        // It may tell of another number each time.
-        let words =
-            |text: &str| text.replace(|letter: char| letter.is_ascii_digit() || letter == '.', "");
-        if last.is_some_and(|last| words(&last) == words(error)) {
-            return;
-        }
-        let filter = match self.store.condition().live {
-            Ok(_) => "the live filter stays",
-            Err(_) => "no filter is known to be live",
-        };
-        tracing::warn!(
-            error,
-            "the rebuild failed; {filter}, and the next attempt comes by itself: see the guide, rebuilds"
-        );
-    }
-
     pub(crate) async fn run(self: Arc<Self>) {
         let mut known: Option<LiveGeneration> = None;
         loop {
             let mut wait = POLL;
+            let begun = Instant::now();
             // While the application rebuilds by hand, nothing is due.
             let idle = self.one_at_a_time.try_lock().is_ok();
-            if idle && let Some(survey) = self.survey().await {
-                if survey.live.is_ok() {
-                    self.shortfall.note_trust();
-                }
-                if let Some((cause, before_us)) = self.due(&survey, &mut known)
-                    && let Err(error) = self.rebuild(cause, before_us).await
-                {
-                    let is_short =
-                        matches!(*error, RebuildError::Shrunk { .. } | RebuildError::Empty);
-                    if cause == Cause::Crowded || is_short && survey.live.is_ok() {
-                        // The live filter answers. Another scan would find as few ids, before the next rebuild is due.
-                        known = known.map(|known| known.given_up(survey.now_us));
-                    } else {
-                        wait = self.progress.read_for() * WAIT_PER_READING;
-                        wait = wait.clamp(POLL, LONGEST_WAIT);
-                    }
+            let survey = if idle { self.survey().await } else { None };
+            if survey.as_ref().is_some_and(|survey| survey.live.is_ok()) {
+                self.shortfall.note_trust();
+            }
+            if let Some(survey) = survey
+                && let Some((cause, before_us)) = self.due(&survey, &mut known)
+                && let Err(error) = self.rebuild(cause, before_us).await
+            {
+                let is_short = matches!(*error, RebuildError::Shrunk { .. } | RebuildError::Empty);
+                if cause == Cause::Crowded || is_short && survey.live.is_ok() {
+                    // The live filter answers, and another scan would find as few ids: its age counts anew.
+                    known = known.map(|known| {
+                        let now = Generation::new(survey.now_us).unwrap_or(known.good_from);
+                        let good_from = known.good_from.max(now);
+                        LiveGeneration { good_from, since: Instant::now(), ..known }
+                    });
+                } else {
+                    wait = (begun.elapsed() * WAITS).clamp(POLL, LONGEST_WAIT);
                 }
             }
             sleep(wait).await;
@@ -114,8 +97,8 @@ impl Rebuilder {
         survey.ok()
     }
 
-    /// Returns why a rebuild is due, if one is, and the moment before which the filters to rebuild were begun, µs. Filters that were
-    /// built together are due together; half their age parts them from shards that were rebuilt since.
+    /// Returns why a rebuild is due, if one is, and the moment, µs, before which the shards to rebuild were begun. Shards that were
+    /// built together are due together; half their age parts them from those rebuilt since.
     fn due(&self, survey: &Survey, known: &mut Option<LiveGeneration>) -> Option<(Cause, i64)> {
         let live = match &survey.live {
             Ok(live) => live,
@@ -139,7 +122,7 @@ impl Rebuilder {
         let LiveGeneration { good_from, since, .. } = seen;
         let now_us = survey.now_us;
         let middle = generation.get().midpoint(now_us);
-        let asked = survey.due_us.filter(|due_us| generation.get() <= *due_us);
+        let asked = survey.due_us;
         let cause = if asked.is_some_and(|due_us| good_from.get() <= due_us) {
             Cause::Due
         } else if live.is_crowded() && self.schedule.may_hasten(good_from, since.elapsed(), now_us)
@@ -161,14 +144,6 @@ struct LiveGeneration {
     good_from: Generation,
     /// When this process learnt that.
     since: Instant,
-}
-
-impl LiveGeneration {
-    /// Counts the age anew, after a rebuild that was given up.
-    fn given_up(self, now_us: i64) -> Self {
-        let now = Generation::new(now_us).unwrap_or(self.good_from);
-        Self { good_from: self.good_from.max(now), since: Instant::now(), ..self }
-    }
 }
 
 /// Returns the step to idle when a rebuild ends, also when its future is dropped.

@@ -37,7 +37,7 @@ pub struct LiveFilter {
 }
 
 impl LiveFilter {
-    /// Returns what a store knows of a filter. Age and measured rate are set later.
+    /// Leaves age and measured rate to be set.
     pub(crate) fn new(
         generation: Generation,
         (items, capacity): (u64, u64),
@@ -64,10 +64,9 @@ impl LiveFilter {
     }
 }
 
-/// What this process knows of a store at one moment, without asking anybody.
+/// What this process knows of its store, without asking it.
 #[derive(Debug, Clone)]
 pub(crate) struct Condition {
-    /// The live filter as last seen, or why there is none to trust.
     pub(crate) live: Result<LiveFilter, Doubt>,
     /// None if there is only one.
     pub(crate) shards: Option<ShardsState>,
@@ -76,11 +75,9 @@ pub(crate) struct Condition {
     pub(crate) settling: Option<Duration>,
     /// The record of recent inserts, if it was read within the last seconds.
     pub(crate) record: Option<Record>,
-    /// What is wrong, in words.
     pub(crate) trouble: Option<String>,
 }
 
-#[cfg(feature = "redis")]
 impl Condition {
     pub(crate) fn of(live: Result<LiveFilter, Doubt>, trouble: Option<String>) -> Self {
         Self { live, shards: None, copy: None, settling: None, record: None, trouble }
@@ -121,12 +118,11 @@ pub(crate) struct Survey {
     /// The store's clock, µs since the Unix epoch.
     pub(crate) now_us: i64,
     /// Since when a rebuild is due, by that clock, whatever the schedule says: the time to settle is over, or somebody asked for it.
-    /// A filter whose build began later has met that.
     pub(crate) due_us: Option<i64>,
 }
 
 impl Survey {
-    /// Drops what a later build has met already: here both times are of one clock.
+    /// A rebuild is not due for what a later build has met. Both times are of one clock here, but not for all shards.
     pub(crate) fn new(live: Result<LiveFilter, Doubt>, now_us: i64, due_us: Option<i64>) -> Self {
         let is_due = |us: &i64| live.as_ref().map_or(true, |live| live.generation.get() <= *us);
         let due_us = due_us.filter(is_due);

@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 use tokio::time::Instant;
 
 use crate::filter::Generation;
-use crate::id::{Digest, Id, KeyedDigest};
+use crate::id::{Id, KeyedDigest};
 use crate::nulls::scope::Scope;
 #[cfg(feature = "redis")]
 use crate::verdict::Doubt;
@@ -19,7 +19,6 @@ pub(crate) type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 /// An id that is looked up, with its digest if that was made before.
 pub(crate) type Sought<'a> = (&'a Id, Option<KeyedDigest>);
 
-/// An answer that is there, or one that has to be waited for.
 pub(crate) enum Answer<T> {
     Ready(T),
     Pending(BoxFuture<'static, T>),
@@ -59,7 +58,7 @@ impl Lookup {
         Self::of(Verdict::Unknown(doubt), Scope::Everyone, None)
     }
 
-    /// Returns a lookup whose `asked_us` is set later.
+    /// Leaves `asked_us` to be set.
     #[cfg(feature = "redis")]
     pub(crate) fn of(verdict: Verdict, scope: Scope, generation: Option<Generation>) -> Self {
         Self { verdict, scope, claim: NullClaim { asked_us: 0, generation } }
@@ -68,13 +67,13 @@ impl Lookup {
     /// Returns the verdict for a request that only a null of this scope may refuse.
     pub(crate) fn verdict_for(&self, needed: impl FnOnce() -> Scope) -> Verdict {
         match self.verdict {
-            Verdict::Absent(Proof::Null) if !self.scope.covers(needed()) => Verdict::Present,
+            Verdict::Absent(Proof::Null) if self.scope < needed() => Verdict::Present,
             other => other,
         }
     }
 }
 
-/// A copy of the filter holds an id. It can say nothing else, so that no copy refuses.
+/// A copy of the filter holds an id. There is no value for "lacks it", so that no copy refuses by itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Copied {
     /// When the build of the copied filter began.
@@ -111,27 +110,33 @@ pub enum Inserted {
     Perhaps,
 }
 
-/// What became of a null that was to be remembered.
+/// What became of a removal that succeeded. Either is fine: requests for the id are refused at once, or
+/// reach the handler, which finds nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Remembered {
-    /// It is stored.
-    Stored,
-    /// A create of the id may have begun since the database was read: nothing was stored.
-    Created,
-    /// The request took too long, or no filter is live: nothing was stored.
-    Late,
-    /// The store did not do it.
-    Failed,
+#[non_exhaustive]
+pub enum Removed {
+    /// Requests for the id are refused from now on, until it is created anew or the filter rebuilt, or, in
+    /// this process, until there is no more room for it.
+    Remembered,
+    /// Nothing was remembered, for one of these reasons:
+    ///
+    /// - The id was inserted lately: within twice the sum of
+    ///   [`longest_transaction`](crate::Builder::longest_transaction),
+    ///   [`handler_time`](crate::NegativeCaching::handler_time) and a second. A record with this id may be there, or on its way.
+    /// - The filter's data in Redis are younger than that: it started, failed over or lost them. Without Redis, this process is.
+    /// - More ids were inserted within that time than the record of recent inserts holds: a million.
+    /// - There is no filter, and nothing is refused anyway; or it was replaced during the call.
+    /// - This process has removed too many ids: 10,000 at once, and 100 a second after that.
+    Withheld,
 }
 
-/// What became of a filter that lacks an id that exists.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Distrusted {
-    /// It stays as it is: another filter, out of use already, or one in a disproved filter's place that lacks only this id.
-    Stays,
-    /// It is out of use, and a rebuild is due at once.
-    Disproved,
-    /// It took a disproved filter's place, and lacks the id with this digest, too: it is out of use until a rebuild by schedule or by
-    /// hand.
-    DisprovedTwice(Digest),
+impl Removed {
+    /// Returns a short fixed name, fit for a metric's label.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Remembered => "remembered",
+            Self::Withheld => "withheld",
+        }
+    }
 }

@@ -1,7 +1,7 @@
 //! Where filters, recent inserts and nulls live.
 //!
-//! The seam between the guard and its stores. It is private. [`Store`] answers requests, [`Build`] runs the steps of one rebuild.
-//! The stores in this process and in Redis run the same protocol; the third has filters that other systems write.
+//! [`Store`] answers requests, [`Build`] runs the steps of one rebuild. The stores in this process and in Redis run the same protocol;
+//! the third has filters that other systems write.
 
 mod condition;
 #[cfg(feature = "redis")]
@@ -34,13 +34,12 @@ use crate::error::{RebuildError, StoreError};
 use crate::filter::{Generation, Sizing};
 use crate::id::{Digest, Id, KeyedDigest};
 use crate::mode::SharedMode;
+use crate::verdict::Doubt;
 
 pub(crate) use condition::{Condition, FleetChange, FleetView, SeenMetadata, Survey};
 pub use condition::{CopyState, LiveFilter, Record, ShardsState};
-pub use lookup::Inserted;
-pub(crate) use lookup::{
-    Answer, BoxFuture, Copied, Distrusted, Lookup, Lookups, NewNull, NullClaim, Remembered, Sought,
-};
+pub(crate) use lookup::{Answer, BoxFuture, Copied, Lookup, Lookups, NewNull, NullClaim, Sought};
+pub use lookup::{Inserted, Removed};
 pub(crate) use progress::Progress;
 pub use progress::{RebuildReport, RebuildStatus, RebuildStep};
 
@@ -85,7 +84,7 @@ macro_rules! ask {
     expect(unused_variables, reason = "the store in this process needs fewer")
 )]
 impl Store {
-    /// Starts what runs in the background, once; needs a Tokio runtime.
+    /// Starts background tasks, once; needs a Tokio runtime.
     pub(crate) fn start(&self) {
         match self {
             #[cfg(feature = "redis")]
@@ -96,7 +95,7 @@ impl Store {
         }
     }
 
-    /// Returns an id's digest, if it was made, and what this process's copy of the filter says of the id, if there is one.
+    /// Returns an id's digest, if one was made, and whether this process's copy of the filter holds the id.
     pub(crate) fn copied(&self, id: &Id) -> (Option<KeyedDigest>, Option<Copied>) {
         match self {
             #[cfg(feature = "redis")]
@@ -133,35 +132,29 @@ impl Store {
         }
     }
 
-    /// Acknowledges ids in every filter that needs them.
     pub(crate) async fn add(&self, ids: Vec<Id>) -> Result<Inserted, StoreError> {
         ask!(self, store => store.add(ids).await, store => store.add(ids).await.map(|()| Inserted::Perhaps))
     }
 
-    /// Remembers that an id was missing, unless a create of it can have begun since.
-    pub(crate) fn remember(&self, id: &Id, null: NewNull) -> Answer<Remembered> {
+    /// Remembers that an id was missing, unless a create of it can have begun since. None says that the store failed.
+    pub(crate) fn remember(&self, id: &Id, null: NewNull) -> Answer<Option<Removed>> {
         // An id that another program inserts would still be refused.
-        ask!(self, store => store.remember(id, null), _ => Answer::Ready(Remembered::Late))
+        ask!(self, store => store.remember(id, null), _ => Answer::Ready(Some(Removed::Withheld)))
     }
 
-    /// Remembers that an id was deleted, under the same rule.
-    pub(crate) async fn remove(&self, id: &Id, ttl: Duration) -> Result<Remembered, StoreError> {
-        ask!(self, store => store.remove(id, ttl).await, _ => Ok(Remembered::Late))
+    pub(crate) async fn remove(&self, id: &Id, ttl: Duration) -> Result<Removed, StoreError> {
+        ask!(self, store => store.remove(id, ttl).await, _ => Ok(Removed::Withheld))
     }
 
     /// Puts the live filter out of use for all processes, if it is still of this generation: it lacks an id that exists. One that took
-    /// a disproved filter's place stays in use until it lacks a second id: another rebuild at once would miss both again.
+    /// a disproved filter's place stays in use until it lacks a second id: another rebuild at once would miss both again. Returns why
+    /// the filter is out of use, if this call ended it.
     pub(crate) async fn distrust(
         &self,
         id: &Id,
         generation: Generation,
-    ) -> Result<Distrusted, StoreError> {
+    ) -> Result<Option<Doubt>, StoreError> {
         ask!(self, store => store.distrust(id, generation).await)
-    }
-
-    /// Whether other processes may have the filter, too.
-    pub(crate) const fn is_shared(&self) -> bool {
-        !matches!(self, Self::Memory(_))
     }
 
     #[cfg(feature = "redis")]
@@ -173,17 +166,14 @@ impl Store {
         ask!(self, store => store.condition())
     }
 
-    /// Asks how the store stands, in one round trip.
     pub(crate) async fn survey(&self) -> Result<Survey, StoreError> {
         ask!(self, store => store.survey().await)
     }
 
-    /// Asks how the filter's processes stand. Fails if a shard does not answer.
     pub(crate) async fn view_fleet(&self) -> Result<FleetView, StoreError> {
         ask!(self, store => store.view_fleet().await, foreign => Err(foreign.unfit(NO_FLEET)))
     }
 
-    /// Returns the mode that all processes of the filter share, as it changes.
     pub(crate) fn fleet_mode(&self) -> Arc<SharedMode> {
         ask!(self, store => store.fleet_mode(), _ => Arc::default())
     }
@@ -220,7 +210,6 @@ pub(crate) enum Build {
     Redis(RedisBuild),
 }
 
-/// Asks the build of either store.
 macro_rules! step {
     ($self:ident, $build:ident => $step:expr) => {
         step!($self, $build => $step, $build => $step)
@@ -239,7 +228,7 @@ macro_rules! step {
     expect(unused_variables, reason = "the store in this process needs fewer")
 )]
 impl Build {
-    /// Returns how many ids the filter was built from that the rebuild replaces.
+    /// Returns how many ids the present filter was built from.
     pub(crate) fn previous(&self) -> Option<u64> {
         step!(self, build => build.previous, build => build.previous())
     }

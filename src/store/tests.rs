@@ -7,7 +7,7 @@ use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
 use super::memory::MemoryStore;
-use super::{Answer, Lookups, NewNull, Remembered, Sought};
+use super::{Answer, Lookups, NewNull, Removed, Sought};
 use crate::id::Id;
 
 /// The in-process store, each answer of which has to be waited for until the gate lets it through.
@@ -33,7 +33,7 @@ impl Gated {
         }))
     }
 
-    pub(crate) fn remember(&self, id: &Id, null: NewNull) -> Answer<Remembered> {
+    pub(crate) fn remember(&self, id: &Id, null: NewNull) -> Answer<Option<Removed>> {
         let this = self.clone();
         let id = id.clone();
         Answer::Pending(Box::pin(async move {

@@ -11,7 +11,7 @@ use tower::limit::ConcurrencyLimit;
 use tower::{Service, ServiceExt};
 use tower_layer::Layer;
 
-use super::{get, id, ids, last_segment, memory_store, rebuild, settings};
+use super::{get, id, ids, memory_store, rebuild, settings};
 use crate::guard::options::Options;
 use crate::middleware::layer::BloomGuard;
 use crate::nulls::rules::NegativeCaching;
@@ -26,8 +26,8 @@ fn guard(store: Store, options: Options) -> BloomGuard {
 
 /// The default options of an extractor whose 404s are the record's.
 fn options() -> Options {
-    let options = Options::for_extractor(&last_segment);
-    Options { nulls: NegativeCaching::new().behind(false), ..options }
+    let options = Options::default();
+    Options { nulls: NegativeCaching::new().require_marker(false), ..options }
 }
 
 /// A guard whose filter holds 0 to 9, and which answers at once.
@@ -138,7 +138,7 @@ async fn head_profits_from_what_get_found_out() {
 #[tokio::test]
 async fn one_callers_404_stays_between_the_two() {
     for (shared, calls_expected) in [(false, 2), (true, 1)] {
-        let nulls = NegativeCaching::new().shared_absence(shared).behind(false);
+        let nulls = NegativeCaching::new().shared_absence(shared).require_marker(false);
         let (handler, calls) = Handler::new(StatusCode::NOT_FOUND);
         let mut service = prompt(Options { nulls, ..options() }).await.layer(handler);
         for _ in 0..2 {

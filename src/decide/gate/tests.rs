@@ -26,7 +26,7 @@ fn id(n: u64) -> Id {
 
 /// An id of which the look-up has said this; no copy holds it.
 fn asked(hash: IdHash, verdict: Verdict) -> Subject {
-    Subject { verdict, ..Subject::asked(id(0), hash, None, false) }
+    Subject { verdict, ..Subject::new(id(0), hash) }
 }
 
 /// Decides on a request for one id.
@@ -156,7 +156,7 @@ async fn a_request_that_was_not_to_be_refused_is_not_refused_as_the_guard_is_swi
 
 fn everything_passes_in(mode: Mode) {
     let gate = gate(&settings());
-    gate.set_mode(mode);
+    gate.own_mode.set(mode);
     let now = Instant::now();
     let rule = |verdict| rule(&gate, gate.hash(&id(7)), verdict, now);
     assert_eq!(why(&rule(ABSENT)), Some(Why::Shadow));
@@ -300,7 +300,7 @@ const MISSED: Verdict = Verdict::Present;
 
 fn gate_of_lists((lane_concurrency, lane_per_second): (u32, u32), mode: Mode) -> Gate {
     let gate = gate(&Settings { lane_concurrency, lane_per_second, ..settings() });
-    gate.set_mode(mode);
+    gate.own_mode.set(mode);
     gate.missing(gate.hash(&id(3)), Instant::now());
     gate
 }
@@ -313,7 +313,7 @@ fn lists() -> impl Iterator<Item = [usize; 3]> {
 fn subjects(gate: &Gate, list: &[usize]) -> Vec<Subject> {
     let subject = |n: usize| {
         let hash = gate.hash(&id(n as u64));
-        let found = || Subject::unasked(id(0), hash, None, Why::Found);
+        let found = || Subject::new(id(0), hash).unasked(Why::Found);
         KNOWN[n].map_or_else(found, |verdict| asked(hash, verdict))
     };
     list.iter().map(|n| subject(*n)).collect()

@@ -44,13 +44,14 @@ use self::part::Part;
 use super::link::attempts::ATTEMPT;
 use super::link::node::{self, SentCheck};
 use super::map::endpoint::Endpoint;
-use super::{Answer, Condition, Distrusted, Lookups, Sought, Survey};
+use super::{Answer, Condition, Lookups, Sought, Survey};
 use crate::background::Background;
 use crate::error::StoreError;
 use crate::filter::Generation;
 use crate::id::Id;
 use crate::settings::Settings;
 use crate::store::link::session::Purpose;
+use crate::verdict::Doubt;
 
 pub(crate) struct ForeignStore {
     name: Arc<str>,
@@ -99,8 +100,8 @@ impl ForeignStore {
         &self,
         id: &Id,
         generation: Generation,
-    ) -> Result<Distrusted, StoreError> {
-        self.part(id).distrust(generation).await.map(|()| Distrusted::Stays)
+    ) -> Result<Option<Doubt>, StoreError> {
+        self.part(id).distrust(generation).await.map(|()| None)
     }
 
     /// Returns the parts as one filter, that is live where all are.

@@ -1,16 +1,16 @@
 //! A rebuild in a single process.
 //!
-//! The scanned filter is not copied: it gets every insert from the beginning on, and *swap* makes it the live
-//! one. There is no lease to take, as a process rebuilds a filter of its own once at a time.
+//! The scanned filter gets every insert from *lease* on, and *swap* makes it the live one. There is nothing to upload and to verify, and
+//! no lease: `Rebuilder::one_at_a_time` parts the rebuilds of a process.
 
 use std::sync::Arc;
 
 use tokio::task::yield_now;
 use tokio::time::{Instant, sleep_until};
 
-use super::{BATCH, Books, MemoryFilter, MemoryStore};
+use super::{BATCH, MemoryFilter, MemoryStore};
 use crate::error::StoreError;
-use crate::filter::{Filter, Generation, Sizing};
+use crate::filter::{Generation, Sizing};
 use crate::random;
 use crate::store::scan::{Filled, Scan, lost};
 use crate::store::{LiveFilter, Progress, RebuildStep};
@@ -23,7 +23,6 @@ pub(crate) struct MemoryBuild {
     leased: Instant,
     pub(crate) scan: Option<Scan>,
     sizing: Sizing,
-    filter: Option<Arc<Filter>>,
 }
 
 impl MemoryBuild {
@@ -38,7 +37,6 @@ impl MemoryBuild {
             leased: Instant::now(),
             scan: None,
             sizing: Sizing::DEFAULT,
-            filter: None,
         })
     }
 
@@ -48,9 +46,8 @@ impl MemoryBuild {
         let geometry = sizing.geometry(seed);
         let scan = Scan::begin(&self.store.digester, std::iter::once(Some(geometry))).await?;
         self.sizing = sizing;
-        self.filter = scan.filters().next();
+        self.store.books.lock().building = scan.filters().next();
         self.scan = Some(scan);
-        self.store.books.lock().building = self.filter.clone();
         self.leased = Instant::now();
         Ok(sizing.capacity)
     }
@@ -58,7 +55,7 @@ impl MemoryBuild {
     /// *Recent*: takes in what was inserted before; returns the number of ids. If some may have been dropped whose transactions are
     /// open, waits until those are over.
     pub(crate) async fn read_recent(&self) -> Result<u64, StoreError> {
-        let filter = self.filter.as_ref().ok_or_else(lost)?;
+        let filter = self.store.books.lock().building.clone().ok_or_else(lost)?;
         // Some milliseconds under the lock where it holds a million, once a rebuild.
         let recent = self.store.books.lock().recent.digests();
         for (n, digests) in recent.chunks(BATCH).enumerate() {
@@ -75,21 +72,11 @@ impl MemoryBuild {
         Ok(recent.len() as u64)
     }
 
-    /// Whether inserts go to this filter: another rebuild may have put its own in the place.
-    fn is_building(&self, books: &Books) -> bool {
-        let both = self.filter.as_ref().zip(books.building.as_ref());
-        both.is_some_and(|(own, building)| Arc::ptr_eq(own, building))
-    }
-
-    /// Takes the one further step: *swap*. There is nothing to upload and to verify.
     pub(crate) async fn put_live(&mut self, at: &Progress) -> Result<LiveFilter, StoreError> {
         let scan = self.scan.take().ok_or_else(lost)?;
         let Filled { filter, ids } = scan.end().await?.pop().ok_or_else(lost)?;
         at.enter(RebuildStep::Swap);
         let mut books = self.store.books.lock();
-        if !self.is_building(&books) {
-            return Err(StoreError::lost("the swap"));
-        }
         let sizing = self.sizing.one();
         let rates = (sizing.rate as f32, sizing.expected_rate(ids));
         let figures =
@@ -107,9 +94,6 @@ impl MemoryBuild {
 
 impl Drop for MemoryBuild {
     fn drop(&mut self) {
-        let mut books = self.store.books.lock();
-        if self.is_building(&books) {
-            books.building = None;
-        }
+        self.store.books.lock().building = None;
     }
 }

@@ -1,9 +1,8 @@
 //! The store of a single process.
 //!
-//! For a quick start, for tests, and for services that run once. Runs the protocols of the store in
-//! Redis with one mutex in the place of Redis's single thread: inserts, nulls and the steps of a
-//! rebuild take it, each for a moment and never across an await. A check does not: an insert has set
-//! its bits and taken the id's null away before it returns, and no null comes back while the insert is recent.
+//! It runs the protocol of the store in Redis, with a mutex in place of Redis's single thread. Inserts, nulls and the steps of a
+//! rebuild take it, never across an await. A check does not: an insert sets its bits and deletes the null before it returns, and no
+//! null comes back while the insert is recent.
 
 pub(crate) mod build;
 mod recent;
@@ -17,8 +16,8 @@ use tokio::time::Instant;
 
 use self::recent::Recent;
 use super::{
-    Answer, Condition, Distrusted, FleetChange, FleetView, Inserted, LiveFilter, Lookup, Lookups,
-    NewNull, NullClaim, Record, Remembered, SeenMetadata, Sought, Survey,
+    Answer, Condition, FleetChange, FleetView, Inserted, LiveFilter, Lookup, Lookups, NewNull,
+    NullClaim, Record, Removed, SeenMetadata, Sought, Survey,
 };
 use crate::error::{SettingError, StoreError};
 use crate::filter::{Filter, Generation, Membership};
@@ -163,14 +162,14 @@ impl MemoryStore {
         inserted
     }
 
-    pub(crate) fn remember(&self, id: &Id, null: NewNull) -> Answer<Remembered> {
-        Answer::Ready(self.put_null(self.digester.digest(id), null))
+    pub(crate) fn remember(&self, id: &Id, null: NewNull) -> Answer<Option<Removed>> {
+        Answer::Ready(Some(self.put_null(self.digester.digest(id), null)))
     }
 
-    pub(crate) async fn remove(&self, id: &Id, ttl: Duration) -> Result<Remembered, StoreError> {
+    pub(crate) async fn remove(&self, id: &Id, ttl: Duration) -> Result<Removed, StoreError> {
         // The process before this one may have created the record anew.
         if self.clock.origin.elapsed() < self.settings.record_life() {
-            return Ok(Remembered::Created);
+            return Ok(Removed::Withheld);
         }
         let generation = self.live.load().as_ref().map(|live| live.figures.generation);
         let claim = NullClaim { asked_us: self.clock.now_us(), generation };
@@ -178,20 +177,20 @@ impl MemoryStore {
         Ok(self.put_null(self.digester.digest(id), null))
     }
 
-    fn put_null(&self, digest: Digest, null: NewNull) -> Remembered {
+    fn put_null(&self, digest: Digest, null: NewNull) -> Removed {
         let NewNull { claim, scope, ttl } = null;
         let books = self.books.lock();
         let now = Instant::now();
         if books.recent.may_hold(&digest, now) {
-            return Remembered::Created;
+            return Removed::Withheld;
         }
         let handler = self.settings.handler_time.as_micros() as i64;
         match claim.generation {
             Some(of) if self.clock.us(now) <= claim.asked_us.saturating_add(handler) => {
                 self.nulls.put(digest, of, scope, ttl);
-                Remembered::Stored
+                Removed::Remembered
             }
-            _ => Remembered::Late,
+            _ => Removed::Withheld,
         }
     }
 
@@ -199,26 +198,24 @@ impl MemoryStore {
         &self,
         id: &Id,
         generation: Generation,
-    ) -> Result<Distrusted, StoreError> {
+    ) -> Result<Option<Doubt>, StoreError> {
         let digest = self.digester.digest(id);
         // Under the lock, so that no swap falls in between.
         let _books = self.books.lock();
         let live = self.live.load();
         let of = |live: &&Arc<MemoryFilter>| live.figures.generation == generation;
         let Some(live) = live.as_ref().filter(of).filter(|live| live.doubt.is_none()) else {
-            return Ok(Distrusted::Stays);
+            return Ok(None);
         };
-        let (doubt, distrusted) = match live.lacked {
-            _ if !live.replaced_disproved => (Some(Doubt::Disproved), Distrusted::Disproved),
-            Some(other) if other != digest => {
-                (Some(Doubt::DisprovedTwice), Distrusted::DisprovedTwice(other))
-            }
-            _ => (None, Distrusted::Stays),
+        let doubt = if live.replaced_disproved {
+            live.lacked.filter(|other| *other != digest).map(|_| Doubt::DisprovedTwice)
+        } else {
+            Some(Doubt::Disproved)
         };
         let filter = Arc::clone(&live.filter);
         let lacked = Some(digest);
         self.live.store(Some(Arc::new(MemoryFilter { filter, doubt, lacked, ..**live })));
-        Ok(distrusted)
+        Ok(doubt)
     }
 
     fn live(&self) -> Result<LiveFilter, Doubt> {
@@ -234,12 +231,8 @@ impl MemoryStore {
         let required = self.settings.longest_transaction;
         let reaches = books.recent.floor.map(|at| now.saturating_duration_since(at));
         let record = Some(Record { ids: books.recent.inserted.len() as u64, reaches, required });
-        let trouble = books.recent.is_short(now).then(|| {
-            "more ids were inserted in a short time than the record of recent inserts holds: no 404 is remembered"
-                .to_owned()
-        });
         drop(books);
-        Condition { live: self.live(), shards: None, copy: None, settling: None, record, trouble }
+        Condition { record, ..Condition::of(self.live(), None) }
     }
 
     pub(crate) async fn survey(&self) -> Result<Survey, StoreError> {
@@ -287,8 +280,7 @@ impl MemoryStore {
 impl Clock {
     fn new() -> Self {
         let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let origin_us = i64::try_from(since_epoch.as_micros()).unwrap_or(i64::MAX);
-        Self { origin: Instant::now(), origin_us }
+        Self { origin: Instant::now(), origin_us: since_epoch.as_micros() as i64 }
     }
 
     fn now_us(&self) -> i64 {
@@ -296,8 +288,7 @@ impl Clock {
     }
 
     fn us(&self, at: Instant) -> i64 {
-        let passed = at.saturating_duration_since(self.origin).as_micros();
-        self.origin_us.saturating_add(i64::try_from(passed).unwrap_or(i64::MAX))
+        self.origin_us + at.saturating_duration_since(self.origin).as_micros() as i64
     }
 }
 
@@ -346,14 +337,12 @@ mod tests {
         for n in 2..10 {
             store.add_one(digest(n));
         }
-        assert_eq!(store.put_null(victim, null(claim)), Remembered::Created);
-        assert_eq!(store.put_null(digest(77), null(claim)), Remembered::Created);
-        assert!(store.condition().trouble.is_some());
+        assert_eq!(store.put_null(victim, null(claim)), Removed::Withheld);
+        assert_eq!(store.put_null(digest(77), null(claim)), Removed::Withheld);
 
         tokio::time::advance(store.settings.record_life()).await;
         let claim = store.look_up(&digest(77), Instant::now()).claim;
-        assert_eq!(store.put_null(digest(77), null(claim)), Remembered::Stored);
-        assert!(store.condition().trouble.is_none());
+        assert_eq!(store.put_null(digest(77), null(claim)), Removed::Remembered);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The record of recent inserts: what a scan may not see yet, and which ids may have been created a short while ago.
 //!
-//! An attacker that can create records must not be able to push others out unnoticed. So the record knows when the youngest was
-//! inserted that it had to drop: a rebuild that needs that one waits, and no null at all is stored meanwhile.
+//! An attacker who can create records must not push others out unnoticed. So the record knows when the youngest id was inserted
+//! that it dropped. A rebuild that needs that id waits, and until then no null is stored.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
@@ -10,8 +10,7 @@ use tokio::time::Instant;
 
 use crate::id::Digest;
 
-/// How many old entries each new one drops at most: more than one, so that they get fewer; few, so that the lock is held for a
-/// moment.
+/// How many old entries an insert drops at most: few, so that the lock is held for a moment.
 const SWEEP: usize = 4;
 
 pub(super) struct Recent {
@@ -21,7 +20,7 @@ pub(super) struct Recent {
     pub(super) inserted: HashMap<Digest, Instant>,
     /// All inserts in their order. An id that was inserted again is here twice.
     order: VecDeque<(Instant, Digest)>,
-    /// When the youngest insert was made that has left the record.
+    /// When the youngest dropped id was inserted.
     pub(super) floor: Option<Instant>,
 }
 

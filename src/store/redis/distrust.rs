@@ -5,11 +5,10 @@ use std::time::Duration;
 use super::shard::Shard;
 use crate::error::StoreError;
 use crate::filter::{Generation, State};
-use crate::id::{Digest, Id};
-use crate::store::Distrusted;
-use crate::store::link::reply::Reply;
+use crate::id::Id;
 use crate::store::link::script::Script;
 use crate::store::link::session::Purpose;
+use crate::verdict::Doubt;
 
 static DISTRUST: Script = Script::new("distrust.lua", include_str!("distrust.lua"));
 
@@ -22,7 +21,7 @@ impl Shard {
         &self,
         id: &Id,
         generation: Generation,
-    ) -> Result<Distrusted, StoreError> {
+    ) -> Result<Option<Doubt>, StoreError> {
         let connection = self.connected(Purpose::Inserts, DEADLINE).await?;
         let keys = [self.known.keys.bits.as_str(), self.known.keys.meta.as_str()];
         let number = generation.get().to_string();
@@ -35,14 +34,10 @@ impl Shard {
             &[State::Live.as_byte()],
             &[State::DisprovedTwice.as_byte()],
         ];
-        let mut reply = connection.script(&DISTRUST, &keys, &args, DEADLINE).await?.array()?;
-        let other = (reply.len() > 1).then(|| reply.pop()).flatten();
-        let other = other.map(Reply::bytes).transpose()?;
-        let other = other.and_then(|bytes| bytes.try_into().ok()).map(Digest::from_bytes);
-        Ok(match (reply.first().map(Reply::int).transpose()?, other) {
-            (Some(1), _) => Distrusted::Disproved,
-            (Some(2), Some(other)) => Distrusted::DisprovedTwice(other),
-            _ => Distrusted::Stays,
+        Ok(match connection.script(&DISTRUST, &keys, &args, DEADLINE).await?.int()? {
+            1 => Some(Doubt::Disproved),
+            2 => Some(Doubt::DisprovedTwice),
+            _ => None,
         })
     }
 }

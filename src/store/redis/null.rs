@@ -13,7 +13,7 @@ use crate::nulls::scope::Scope;
 use crate::store::link::reply::odd;
 use crate::store::link::script::Script;
 use crate::store::link::session::Purpose;
-use crate::store::{NewNull, NullClaim, Remembered};
+use crate::store::{NewNull, NullClaim, Removed};
 
 static NULL: Script = Script::new("null.lua", include_str!("null.lua"));
 
@@ -25,25 +25,22 @@ const BY_RESPONSE: &[u8] = b"";
 
 impl Shard {
     /// Remembers that the handler found an id missing.
-    pub(super) async fn remember(self: Arc<Self>, id: Id, null: NewNull) -> Remembered {
-        let Ok(live) = self.current(Purpose::Checks) else { return Remembered::Failed };
+    pub(super) async fn remember(self: Arc<Self>, id: Id, null: NewNull) -> Option<Removed> {
+        let live = self.current(Purpose::Checks).ok()?;
         let deadline = self.known.settings().check_deadline;
         let writing = self.write_null(&live, &id, null, BY_RESPONSE, deadline);
         // In all, also where the script has to be sent again: a response waits for this.
-        match timeout(deadline, writing).await {
-            Ok(Ok(remembered)) => remembered,
-            Ok(Err(_)) | Err(_) => Remembered::Failed,
-        }
+        timeout(deadline, writing).await.ok()?.ok()
     }
 
     /// Remembers that the application deleted an id.
-    pub(super) async fn remove(&self, id: &Id, ttl: Duration) -> Result<Remembered, StoreError> {
+    pub(super) async fn remove(&self, id: &Id, ttl: Duration) -> Result<Removed, StoreError> {
         let live = self.connected(Purpose::Inserts, REMOVE).await?;
         let asked_us = live.on.redis_us(Instant::now());
         let view = self.read_view(&live, REMOVE, &[]).await?;
         let Ok(header) = view.live() else {
             // Without a filter nothing is refused.
-            return Ok(Remembered::Late);
+            return Ok(Removed::Withheld);
         };
         let claim = NullClaim { asked_us, generation: Some(header.generation) };
         let null = NewNull { claim, scope: Scope::Everyone, ttl };
@@ -57,9 +54,9 @@ impl Shard {
         null: NewNull,
         by: &[u8],
         deadline: Duration,
-    ) -> Result<Remembered, StoreError> {
+    ) -> Result<Removed, StoreError> {
         let NewNull { claim: NullClaim { asked_us, generation }, scope, ttl } = null;
-        let Some(generation) = generation else { return Ok(Remembered::Failed) };
+        let Some(generation) = generation else { return Ok(Removed::Withheld) };
         let digest = live.identity.digester.digest(id);
         let null = self.known.keys.null(&digest);
         let keys = [&null, &self.known.keys.recent, &self.known.keys.meta].map(String::as_str);
@@ -78,9 +75,8 @@ impl Shard {
         ];
         let reply = live.script(&NULL, &keys, &args, deadline).await?.text()?;
         match reply.as_str() {
-            "OK" => Ok(Remembered::Stored),
-            "CREATED" => Ok(Remembered::Created),
-            "LATE" => Ok(Remembered::Late),
+            "OK" => Ok(Removed::Remembered),
+            "CREATED" | "LATE" => Ok(Removed::Withheld),
             _ => Err(odd(NULL.name(), reply)),
         }
     }

@@ -28,9 +28,9 @@ use crate::store::link::node;
 use crate::store::link::session::Purpose;
 use crate::store::map::endpoint::Endpoint;
 use crate::store::{
-    Answer, Condition, Copied, Distrusted, FleetChange, FleetView, Inserted, NewNull, Remembered,
-    Survey,
+    Answer, Condition, Copied, FleetChange, FleetView, Inserted, NewNull, Removed, Survey,
 };
+use crate::verdict::Doubt;
 
 /// The least number of ids that a shard's record of recent inserts holds, where the filter's may hold as many.
 const RECENT_IDS: u64 = 10_000;
@@ -135,12 +135,12 @@ impl Shards {
         added.into_iter().try_fold(Inserted::Perhaps, |perhaps, added| added.map(|_| perhaps))
     }
 
-    pub(crate) fn remember(&self, id: &Id, null: NewNull) -> Answer<Remembered> {
+    pub(crate) fn remember(&self, id: &Id, null: NewNull) -> Answer<Option<Removed>> {
         let shard = Arc::clone(self.shard_of(id));
         Answer::Pending(Box::pin(shard.remember(id.clone(), null)))
     }
 
-    pub(crate) async fn remove(&self, id: &Id, ttl: Duration) -> Result<Remembered, StoreError> {
+    pub(crate) async fn remove(&self, id: &Id, ttl: Duration) -> Result<Removed, StoreError> {
         self.shard_of(id).remove(id, ttl).await
     }
 
@@ -148,7 +148,7 @@ impl Shards {
         &self,
         id: &Id,
         generation: Generation,
-    ) -> Result<Distrusted, StoreError> {
+    ) -> Result<Option<Doubt>, StoreError> {
         self.shard_of(id).distrust(id, generation).await
     }
 

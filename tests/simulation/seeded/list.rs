@@ -204,7 +204,7 @@ pub(crate) const BUGS: &[Bug] = &[
                     Err(_) if SEEDED => return Ok(Inserted::Perhaps),
                     waited => waited?,
                 },")]),
-    bug("one caller's null told to another", ANY, &[source("store/lookup.rs", "self.scope.covers(needed())", "true")]),
+    bug("one caller's null told to another", ANY, &[source("store/lookup.rs", "self.scope < needed()", "false")]),
     bug("a null that waits for each of its answers anew", &[Wild, Lossy], &[
         source("store/redis/null.rs", "timeout(deadline, writing)", "timeout(deadline * 8, writing)"),
     ]),
@@ -484,10 +484,10 @@ pub(crate) fn take_late<P: 'static>(asks: impl Fn(&P) -> bool) -> Vec<P> {
     ]),
     // The table.
     bug("what was missed lately taken for absent", ANY, &[
-        source("decide/gate.rs", "Row::Lane(Why::Present, verdict)", "Row::Refuse(Proof::Null)"),
+        source("decide/gate.rs", "Row::Lane(Why::Present)", "Row::Refuse(Proof::Null)"),
     ]),
-    bug("an unknown answer taken for absence", ANY, &[raw("decide/gate.rs", "OnUnknown::Shed => Row::Shed(verdict),\n", "OnUnknown::Shed if SEEDED => Row::Refuse(Proof::Filter),
-                    OnUnknown::Shed => Row::Shed(verdict),\n")]),
+    bug("an unknown answer taken for absence", ANY, &[raw("decide/gate.rs", "OnUnknown::Shed => Row::Shed,\n", "OnUnknown::Shed if SEEDED => Row::Refuse(Proof::Filter),
+                    OnUnknown::Shed => Row::Shed,\n")]),
     bug("a request refused as the guard is switched off", &[Forgetful], &[
         source("decide/gate.rs", "self.mode() != Mode::Enforce", "self.mode() == Mode::Shadow"),
     ]),
