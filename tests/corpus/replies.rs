@@ -15,5 +15,5 @@ use crate::store::link::reply::Reply;
 
 /// Reads the fields of `view.lua`; returns what they say of the live key.
 pub fn live(reply: Value) -> Result<Result<Header, Doubt>, StoreError> {
-    View::read(Reply::new("view", reply).fields()?).map(|view| view.live())
+    View::read(Reply::new("view", reply)).map(|view| view.live())
 }
