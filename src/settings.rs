@@ -58,8 +58,8 @@ pub(crate) struct Settings {
     pub(crate) accept_eviction: bool,
     pub(crate) shrink_limit: f64,
     pub(crate) secret_key: Option<SecretKey>,
-    /// Whether this guard is an observer, as the command's: it joins without writing, does not count as a process, and neither repeats,
-    /// samples nor copies.
+    /// Whether this guard is an observer, as the command's: it joins without writing, does not count as a process, and neither repeats
+    /// nor copies.
     pub(crate) observes: bool,
 }
 

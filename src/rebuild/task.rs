@@ -1,6 +1,5 @@
 //! The background task that rebuilds when it is due.
 
-use std::mem::discriminant;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,9 +12,9 @@ use crate::store::{Progress, RebuildReport, RebuildStep, Survey};
 use crate::verdict::Doubt;
 
 const POLL: Duration = Duration::from_secs(1);
-/// After a failed rebuild the wait is this many times as long as it took. So the source is read for a third of the time at most. A
-/// database that is away, or a Redis that has no room, fails at once, and is asked again soon when it is back.
-const WAITS: u32 = 2;
+/// After a failed rebuild the wait is this many times as long as the source was read for. So it is read for a third of the time at
+/// most. A database that is away, or a Redis that has no room, fails at once, and is asked again soon when it is back.
+const WAIT_PER_READING: u32 = 2;
 const LONGEST_WAIT: Duration = Duration::from_secs(300);
 
 impl Rebuilder {
@@ -46,12 +45,14 @@ impl Rebuilder {
             Err(error) if matches!(**error, RebuildError::Busy) => return ended,
             Err(error) => {
                 self.metrics.rebuild(Err(error), begun);
-                // Further attempts that fail for the same reason are no lines.
+                let error = chain(error);
+                // Further attempts that fail for the same reason are no lines. It may tell of another number each time.
+                let words = |text: &str| text.replace(|letter: char| letter.is_ascii_digit(), "");
                 let last = self.progress.status().last.and_then(Result::err);
-                if last.is_none_or(|last| discriminant(&*last) != discriminant(&**error)) {
+                if last.is_none_or(|last| words(&chain(&last)) != words(&error)) {
                     tracing::warn!(
-                        error = chain(error),
-                        "the rebuild failed, nothing was put live, and the next attempt comes by itself: see the guide, rebuilds"
+                        error,
+                        "the rebuild failed, and the next attempt comes by itself: see the guide, rebuilds"
                     );
                 }
             }
@@ -64,7 +65,6 @@ impl Rebuilder {
         let mut known: Option<LiveGeneration> = None;
         loop {
             let mut wait = POLL;
-            let begun = Instant::now();
             // While the application rebuilds by hand, nothing is due.
             let idle = self.one_at_a_time.try_lock().is_ok();
             let survey = if idle { self.survey().await } else { None };
@@ -84,7 +84,8 @@ impl Rebuilder {
                         LiveGeneration { good_from, since: Instant::now(), ..known }
                     });
                 } else {
-                    wait = (begun.elapsed() * WAITS).clamp(POLL, LONGEST_WAIT);
+                    wait = self.progress.read_for() * WAIT_PER_READING;
+                    wait = wait.clamp(POLL, LONGEST_WAIT);
                 }
             }
             sleep(wait).await;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use tokio::time::Instant;
 
 use crate::error::RebuildError;
 use crate::filter::Generation;
@@ -88,39 +89,60 @@ pub struct RebuildStatus {
     pub last: Option<Result<RebuildReport, Arc<RebuildError>>>,
 }
 
+/// What is behind [`RebuildStatus`], written as the rebuild goes.
 #[derive(Default)]
-pub(crate) struct Progress(Mutex<RebuildStatus>);
+pub(crate) struct Progress(Mutex<Course>);
+
+#[derive(Default)]
+struct Course {
+    status: RebuildStatus,
+    /// Set during *scan*.
+    reading_since: Option<Instant>,
+    read_for: Duration,
+}
 
 impl Progress {
     pub(crate) fn enter(&self, step: RebuildStep) {
-        let mut status = self.0.lock();
-        status.step = step;
-        if step == RebuildStep::Lease {
-            status.bytes_uploaded = 0;
-            status.bytes_total = 0;
+        let mut course = self.0.lock();
+        course.status.step = step;
+        let read = course.reading_since.take().map_or(Duration::ZERO, |since| since.elapsed());
+        match step {
+            RebuildStep::Lease => {
+                course.read_for = Duration::ZERO;
+                course.status.bytes_uploaded = 0;
+                course.status.bytes_total = 0;
+            }
+            RebuildStep::Scan => course.reading_since = Some(Instant::now()),
+            _ => {}
         }
+        course.read_for += read;
+    }
+
+    /// Returns for how long the present or the last rebuild has read the source.
+    pub(crate) fn read_for(&self) -> Duration {
+        self.0.lock().read_for
     }
 
     pub(crate) fn scanned(&self, ids: u64) {
-        self.0.lock().ids_scanned = ids;
+        self.0.lock().status.ids_scanned = ids;
     }
 
     #[cfg(feature = "redis")]
     pub(crate) fn to_upload(&self, more: u64) {
-        self.0.lock().bytes_total += more;
+        self.0.lock().status.bytes_total += more;
     }
 
     #[cfg(feature = "redis")]
     pub(crate) fn uploaded(&self, bytes: u64) {
-        self.0.lock().bytes_uploaded += bytes;
+        self.0.lock().status.bytes_uploaded += bytes;
     }
 
     pub(crate) fn ended(&self, how: Result<RebuildReport, Arc<RebuildError>>) {
         self.enter(RebuildStep::Idle);
-        self.0.lock().last = Some(how);
+        self.0.lock().status.last = Some(how);
     }
 
     pub(crate) fn status(&self) -> RebuildStatus {
-        self.0.lock().clone()
+        self.0.lock().status.clone()
     }
 }

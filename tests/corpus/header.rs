@@ -78,6 +78,12 @@ fn live(kind: &[u8], string: &[u8], len: u64) -> Result<Result<Header, Doubt>, S
         Value::Int(0),
         bulk(b"1700000000"),
         bulk(b"0"),
+        bulk(b"sixteen bytes..."),
+        bulk(b"0"),
+        bulk(b"0"),
+        bulk(b"0"),
+        bulk(b"0"),
+        Value::Int(0),
     ]))
 }
 

@@ -26,8 +26,8 @@ const NOTICED: u64 = 2_000;
 type Aside = Vec<(Bytes, Option<Slot>)>;
 
 thread_local! {
-    /// When the data of each shard last went back in time.
-    static REWOUND: RefCell<BTreeMap<u32, u64>> = const { RefCell::new(BTreeMap::new()) };
+    /// When the data of each shard last went back in time, and the incarnation before.
+    static REWOUND: RefCell<BTreeMap<u32, (u64, Option<Bytes>)>> = const { RefCell::new(BTreeMap::new()) };
     /// When Redis last began a new life, ms since the run began.
     static FORGOT: Cell<Option<u64>> = const { Cell::new(None) };
     /// When a key was last put back as an old copy of itself.
@@ -63,8 +63,30 @@ pub(crate) fn begin() {
 
 /// Whether an id's data have gone back in time so lately that a process need not have noticed.
 pub(crate) fn rewound_lately(id: u64) -> bool {
-    let is_late = |at: &u64| net::now_ms() < at + NOTICED;
+    let is_late = |(at, _): &(u64, _)| net::now_ms() < at + NOTICED;
     REWOUND.with_borrow(|rewound| rewound.get(&shards::of(id)).is_some_and(is_late))
+}
+
+/// Notes that an id was inserted. If its shard's keys have just gone back together, and no incarnation began, they agree with each other
+/// and have a newer number than all before: nobody can notice any more, which is beyond the promise.
+pub(crate) fn note_inserted(id: u64) {
+    let shard = shards::of(id);
+    if rewound_lately(id) && !cluster::is() {
+        let now = incarnation(shard);
+        REWOUND.with_borrow_mut(|rewound| match rewound.get_mut(&shard) {
+            Some((at, before)) if *before == now => *at = NOT_YET,
+            _ => {}
+        });
+    }
+}
+
+/// What the metadata of a shard name as their incarnation.
+fn incarnation(shard: u32) -> Option<Bytes> {
+    let key = keys_of(&[shard], &["fleet"]).into_iter().next()?;
+    net::with(|net| match primary(net).keys.get(&key) {
+        Some(Value::Hash(fields)) => fields.get(b"inc".as_slice()).cloned(),
+        _ => None,
+    })
 }
 
 /// Lets it happen.
@@ -122,7 +144,9 @@ fn befall_shards(mishap: &Mishap, shards: &[u32]) {
         // What lies aside may be of other shards, and comes back with these.
         let comes_back = matches!(mishap, Mishap::Swap(_)) && site(|site| site.aside.is_some());
         let gone_back = if comes_back { shards::all() } else { shards.to_vec() };
-        REWOUND.with_borrow_mut(|rewound| rewound.extend(gone_back.iter().map(|of| (*of, now))));
+        let gone_back = gone_back.into_iter().map(|shard| (shard, (now, incarnation(shard))));
+        let gone_back: Vec<_> = gone_back.collect();
+        REWOUND.with_borrow_mut(|rewound| rewound.extend(gone_back));
     }
     // Nobody says anything again while Redis stands still.
     if let (true, &Mishap::StandStill(for_ms)) = (forgot_lately(), mishap) {

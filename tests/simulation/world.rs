@@ -489,6 +489,7 @@ impl Create {
             sleep(ms(20)).await;
         };
         trace::line(|| format!("{:>6} ids {ids:?} are acknowledged", net::now_ms()));
+        ids.iter().for_each(|id| mishaps::note_inserted(*id));
         // The database ends a transaction before it takes longer than it may after its insert.
         let last = began + longest - ms(1);
         if Instant::now() > last {

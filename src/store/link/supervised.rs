@@ -38,6 +38,9 @@ const OPEN_POLL: Duration = Duration::from_millis(100);
 /// The first and the longest wait between two attempts to connect.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(50), Duration::from_millis(500));
 
+/// Sessions that are left within this time of each other get one line in the log.
+const TOGETHER: Duration = Duration::from_secs(3);
+
 /// One supervised session after the other.
 pub(crate) struct Link<I> {
     connector: Arc<dyn Connector>,
@@ -215,13 +218,7 @@ impl<I: Send + Sync> Link<I> {
                     if let StoreError::NoAnswer { .. } = end {
                         log.lost(&self.connector, &reason);
                     } else {
-                        // That is no outage, unless a new session cannot be made.
-                        tracing::warn!(
-                            redis = ?self.connector,
-                            reason,
-                            "redis is there, and is not as it was: the guard connects anew, and refuses nothing by a filter that may \
-                             lack ids"
-                        );
+                        log.left(&self.connector, &reason);
                     }
                     let trouble = LinkTrouble { doubt: Doubt::Disconnected, reason };
                     self.trouble.store(Some(Arc::new(trouble)));
@@ -280,7 +277,7 @@ impl<I: Send + Sync> Link<I> {
     async fn open(&self) -> Result<(Transports, Look), StoreError> {
         let opened = Purpose::ALL.map(async |purpose| {
             let transport = self.connector.connect().await.map_err(|error| meaning(&error))?;
-            let look = inspect(&*transport, self.connector.is_to_a_cluster()).await?;
+            let look = inspect(&*transport, purpose, self.connector.is_to_a_cluster()).await?;
             // Some users may not send this, which changes nothing. It comes after the first reply: a server that hangs up says why in
             // reply to the first command.
             let purpose = format!("{purpose:?}").to_lowercase();
@@ -319,7 +316,9 @@ impl<I: Send + Sync> Link<I> {
             self.withdraw(session);
             return Ok(());
         }
-        if let Some(reason) = self.connector.replaced(session.server.as_deref(), false).await {
+        // A server may be named otherwise than as the session was made.
+        let server = self.connector.server();
+        if let Some(reason) = self.connector.replaced(server.as_deref(), false).await {
             return Err(StoreError::disconnected(reason));
         }
         session.go_by(transports);
@@ -340,7 +339,8 @@ impl<I: Send + Sync> Link<I> {
                 () = sleep(if is_open { OPEN_POLL } else { POLL }) => {}
             }
             let looks = Purpose::ALL.map(async |purpose| {
-                inspect(&*session.transport(purpose), self.connector.is_to_a_cluster()).await
+                let transport = session.transport(purpose);
+                inspect(&*transport, purpose, self.connector.is_to_a_cluster()).await
             });
             let Look { process, clock, may_evict } =
                 match try_join_all(looks).await.and_then(one_process) {
@@ -384,6 +384,7 @@ fn one_process(looks: Vec<Look>) -> Result<Look, StoreError> {
 #[derive(Default)]
 struct OutageLog {
     lost: Option<Instant>,
+    left: Option<Instant>,
 }
 
 impl OutageLog {
@@ -399,6 +400,18 @@ impl OutageLog {
              as on_unknown says, and inserts fail. The guard goes on trying. Unless the reason says more, see that redis runs, can be \
              reached from here, and takes the url's credentials"
         );
+    }
+
+    /// Notes that a session is given up although Redis answers. That is no outage, unless a new one cannot be made.
+    fn left(&mut self, redis: &dyn fmt::Debug, reason: &str) {
+        let before = self.left.replace(Instant::now());
+        if before.is_none_or(|before| before.elapsed() > TOGETHER) {
+            tracing::warn!(
+                ?redis,
+                reason,
+                "redis is there, and is not as it was: the guard connects anew, and refuses nothing by a filter that may lack ids"
+            );
+        }
     }
 
     fn made(&mut self, redis: &dyn fmt::Debug) {

@@ -8,6 +8,7 @@ use tokio::time::{Instant, timeout};
 
 use super::process::{RedisProcess, may_evict};
 use super::resp::Packed;
+use super::session::Purpose;
 use crate::error::StoreError;
 use crate::refusal::Refusal;
 use crate::store::BoxFuture;
@@ -120,9 +121,14 @@ pub(crate) struct Look {
     pub(crate) may_evict: bool,
 }
 
-/// Asks which Redis process answers, what time it has and what it evicts.
-pub(super) async fn inspect(transport: &dyn Transport, as_node: bool) -> Result<Look, StoreError> {
-    let sections = ["server", "replication", "memory"];
+/// Asks which Redis process answers, what time it has and, on the first connection of a session, what it evicts.
+pub(super) async fn inspect(
+    transport: &dyn Transport,
+    purpose: Purpose,
+    as_node: bool,
+) -> Result<Look, StoreError> {
+    let evicts = purpose == Purpose::Checks;
+    let sections = &["server", "replication", "memory"][..if evicts { 3 } else { 2 }];
     let infos = sections.iter().map(|section| cmd("INFO").arg(section).clone());
     let commands = infos.chain([cmd("TIME")]).collect();
     let replies = match exchange(transport, commands, HANDSHAKE).await {

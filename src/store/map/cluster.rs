@@ -76,8 +76,9 @@ impl Names for Slots {
 }
 
 impl Slots {
-    /// Asks some nodes at once which nodes serve the keys' slots. Most decide: a node that is cut off from the others goes on to name
-    /// itself, and may be the quickest. Without a majority chance does. Fails if none of them knows a node for any key.
+    /// Asks some of the nodes that the URL names which nodes serve the keys' slots, all at once. Most decide: a node that is cut off
+    /// from the others goes on to name itself, and may be the quickest. Without a majority chance does, and so it does of the nodes
+    /// behind one name. Fails if none of them knows a node for any key.
     pub(crate) async fn primaries(&self) -> io::Result<Map> {
         let keys = (self.keys)();
         if keys.is_empty() {

@@ -69,9 +69,12 @@ impl<N: Names> Named<N> {
 
     /// Returns the server that is named by an answer of at most this age; asks if there is none.
     async fn named(&self, age: Duration) -> io::Result<Server> {
+        // All that wait for one answer share it.
+        let now = Instant::now();
+        let oldest = now.checked_sub(age).unwrap_or(now);
         let mut last = self.last.lock().await;
         if let Some((server, at)) = &*last
-            && at.elapsed() <= age
+            && *at >= oldest
         {
             return Ok(server.clone());
         }

@@ -231,8 +231,12 @@ impl MemoryStore {
         let required = self.settings.longest_transaction;
         let reaches = books.recent.floor.map(|at| now.saturating_duration_since(at));
         let record = Some(Record { ids: books.recent.inserted.len() as u64, reaches, required });
+        let trouble = books.recent.is_short(now).then(|| {
+            "more ids were inserted in a short time than the record of recent inserts holds: no 404 is remembered"
+                .to_owned()
+        });
         drop(books);
-        Condition { record, ..Condition::of(self.live(), None) }
+        Condition { record, ..Condition::of(self.live(), trouble) }
     }
 
     pub(crate) async fn survey(&self) -> Result<Survey, StoreError> {

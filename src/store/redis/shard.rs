@@ -200,7 +200,10 @@ impl Shard {
         };
         let settles_us = self.known.settles_ms().map(|until| until.saturating_mul(1000));
         let settled_us = settles_us.filter(|until| *until < view.now_us);
-        let due_us = settled_us.max(Some(view.asked_us));
+        // A generation ahead of the clock says that it was set back: the filter may be older than that moment.
+        let built_us = live.as_ref().map(|live| live.generation.get());
+        let future_us = built_us.ok().filter(|built| *built > view.now_us);
+        let due_us = settled_us.map(|until| future_us.unwrap_or(until)).max(Some(view.asked_us));
         let live = live.map(|header| {
             let live = LiveFilter::from(header);
             let rate = self.copies.rate_beyond(&header);
@@ -209,6 +212,12 @@ impl Shard {
         let survey = Survey::new(live, view.now_us, due_us);
         *self.surveyed.lock() = Some(survey);
         Ok((survey, view))
+    }
+
+    /// Whether the live filter is still that of a survey.
+    pub(super) fn is_as(&self, survey: &Survey) -> bool {
+        let live = self.filter.load().as_ref().map(|header| header.generation);
+        live.is_some() && live == survey.live.ok().map(|live| live.generation)
     }
 
     pub(crate) fn adopt(&self, header: &Header) -> Arc<Header> {

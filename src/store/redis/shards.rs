@@ -183,9 +183,7 @@ impl Shards {
         let turn = self.turn.fetch_add(1, Ordering::Relaxed);
         let is_turn = |shard: &Shard| is_turn_of(shard.number, self.all.len(), turn);
         let surveys = self.all.iter().map(async |shard| match shard.last_survey() {
-            Some(last) if last.live.is_ok() && shard.filter.load().is_some() && !is_turn(shard) => {
-                Ok(last)
-            }
+            Some(last) if shard.is_as(&last) && !is_turn(shard) => Ok(last),
             _ => shard.look(SURVEY).await.map(|(survey, _)| survey),
         });
         let with = |one, other| match (one, other) {

@@ -55,17 +55,25 @@ impl FleetView {
 impl Condition {
     /// Returns the condition of a filter from its shards'. The trouble says how many do not answer, and why the first does not.
     pub(crate) fn of_shards(first: Self, others: impl Iterator<Item = Self>) -> Self {
-        let (mut all, mut live) = (1, u64::from(first.live.is_ok()));
+        let mut all = 1;
+        let mut live = u64::from(first.live.is_ok());
+        let mut why = None;
+        if first.live.is_err() {
+            why.clone_from(&first.trouble);
+        }
         let others = others.inspect(|shard| {
             all += 1;
             live += u64::from(shard.live.is_ok());
+            if shard.live.is_err() && why.is_none() {
+                why.clone_from(&shard.trouble);
+            }
         });
         let mut folded = others.fold(first, Self::with);
         if all > 1 {
             folded.shards = Some(ShardsState { live, all });
         }
         if (1..all).contains(&live) {
-            let why = folded.trouble.take().unwrap_or_default();
+            let why = why.unwrap_or_default();
             folded.trouble = Some(format!("{} of {all} shards do not answer: {why}", all - live));
         }
         folded

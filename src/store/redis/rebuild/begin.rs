@@ -113,7 +113,11 @@ impl Due {
         for _ in 0..LOOKS {
             let connection = self.shard.connected(Purpose::Rebuilds, CALL).await?;
             let (lease, header) = self.prepare(sizing, &connection)?;
-            let (outcome, fields) = lease.take(&connection, &header).await?.outcome()?;
+            let (outcome, fields) = match lease.take(&connection, &header).await {
+                // It was given back.
+                Err(StoreError::NoAnswer { .. }) => ("LOST".to_owned(), Vec::new()),
+                reply => reply?.outcome()?,
+            };
             match outcome.as_str() {
                 "OK" => {
                     let fields = fields.try_into();
@@ -125,7 +129,7 @@ impl Due {
                     return leased.map(Some);
                 }
                 "BUSY" => return Ok(None),
-                "OLD" => {}
+                "OLD" | "LOST" => {}
                 // The metadata were lost: the next connection joins them anew.
                 "OTHER" => self.shard.withdraw(&connection),
                 _ => return Err(odd(LEASE.name(), outcome)),

@@ -12,10 +12,10 @@ use std::sync::Arc;
 
 use ::redis::cmd;
 use futures_util::future::{join_all, try_join_all};
+use tokio::time::Instant;
 
 use self::lease::{CALL, Lease};
-use super::connection::Connection;
-use super::connection::Identity;
+use super::connection::{Connection, Identity};
 use super::shard::Shard;
 use super::shards::Shards;
 use super::view::View;
@@ -120,8 +120,9 @@ impl RedisBuild {
         let mut failed = std::mem::take(&mut self.failed);
         let all = (failed.len() + self.builds.len()) as u64;
         let mut rebuilt = None::<LiveFilter>;
+        let mut through = Instant::now();
         for (build, given) in self.builds.iter().zip(given) {
-            match build.finish(given, at).await {
+            match build.finish(given, &mut through, at).await {
                 Ok(live) => rebuilt = Some(rebuilt.map_or(live, |others| others.with(live))),
                 Err(error) => failed.push(error),
             }
@@ -173,11 +174,16 @@ impl ShardBuild {
     }
 
     /// Takes the steps after the scan.
-    async fn finish(&self, given: Filled, at: &Progress) -> Result<LiveFilter, StoreError> {
+    async fn finish(
+        &self,
+        given: Filled,
+        through: &mut Instant,
+        at: &Progress,
+    ) -> Result<LiveFilter, StoreError> {
         self.recent.iter().for_each(|digest| given.filter.insert(digest));
         at.enter(RebuildStep::Upload);
         at.to_upload(given.filter.byte_len() as u64);
-        self.upload(&given.filter, at).await?;
+        self.upload(&given.filter, through, at).await?;
         at.enter(RebuildStep::Verify);
         self.verify(&given.filter).await?;
         at.enter(RebuildStep::Swap);

@@ -26,17 +26,17 @@ const PACE: f64 = (64 << 20) as f64;
 const AHEAD: Duration = Duration::from_millis(8);
 
 impl ShardBuild {
+    /// Uploads after other shards, all of which are through at the pace by the moment `through`, and moves that on.
     pub(super) async fn upload(
         &self,
         filter: &Filter,
+        through: &mut Instant,
         progress: &Progress,
     ) -> Result<(), StoreError> {
         let head = self.header.encode();
         let len = self.header.string_len().to_string();
         let keys = [self.shard.known.keys.next.as_str()];
         let mut piece = Vec::new();
-        // When all that was sent would be through at that pace.
-        let mut through = Instant::now();
         for blocks in pieces(self.header.geometry.blocks, BLOCKS_PER_CALL) {
             let before = blocks.start.to_string();
             let offset = (FRONT_LEN + blocks.start as usize * BLOCK_LEN).to_string();
@@ -47,9 +47,9 @@ impl ShardBuild {
             outcome("the upload", &self.run(&UPLOAD, &keys, &args).await?.text()?)?;
             progress.uploaded(piece.len() as u64);
             let now = Instant::now();
-            through = through.max(now) + Duration::from_secs_f64(piece.len() as f64 / PACE);
-            if through - now > AHEAD {
-                sleep_until(through).await;
+            *through = (*through).max(now) + Duration::from_secs_f64(piece.len() as f64 / PACE);
+            if *through - now > AHEAD {
+                sleep_until(*through).await;
             }
         }
         Ok(())
