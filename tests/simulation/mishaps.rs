@@ -26,7 +26,7 @@ const NOTICED: u64 = 2_000;
 type Aside = Vec<(Bytes, Option<Slot>)>;
 
 thread_local! {
-    /// When the data of each shard last went back in time, and the incarnation before.
+    /// When the data of each shard last went back in time, and the incarnation before where all of it did.
     static REWOUND: RefCell<BTreeMap<u32, (u64, Option<Bytes>)>> = const { RefCell::new(BTreeMap::new()) };
     /// When Redis last began a new life, ms since the run began.
     static FORGOT: Cell<Option<u64>> = const { Cell::new(None) };
@@ -74,7 +74,7 @@ pub(crate) fn note_inserted(id: u64) {
     if rewound_lately(id) && !cluster::is() {
         let now = incarnation(shard);
         REWOUND.with_borrow_mut(|rewound| match rewound.get_mut(&shard) {
-            Some((at, before)) if *before == now => *at = NOT_YET,
+            Some((at, before)) if before.is_some() && *before == now => *at = NOT_YET,
             _ => {}
         });
     }
@@ -144,7 +144,9 @@ fn befall_shards(mishap: &Mishap, shards: &[u32]) {
         // What lies aside may be of other shards, and comes back with these.
         let comes_back = matches!(mishap, Mishap::Swap(_)) && site(|site| site.aside.is_some());
         let gone_back = if comes_back { shards::all() } else { shards.to_vec() };
-        let gone_back = gone_back.into_iter().map(|shard| (shard, (now, incarnation(shard))));
+        let is_whole = matches!(mishap, Mishap::Rewind);
+        let of = |shard| is_whole.then(|| incarnation(shard)).flatten();
+        let gone_back = gone_back.into_iter().map(|shard| (shard, (now, of(shard))));
         let gone_back: Vec<_> = gone_back.collect();
         REWOUND.with_borrow_mut(|rewound| rewound.extend(gone_back));
     }

@@ -25,7 +25,7 @@ use super::credentials::renewal;
 use super::refusal::Consequences;
 use super::resp::Packed;
 use super::session::{Handshake, Purpose, Session, Transports};
-use super::transport::{Look, exchange, inspect, meaning};
+use super::transport::{Look, Transport, exchange, inspect, meaning};
 use crate::error::StoreError;
 use crate::random;
 use crate::refusal::Retry;
@@ -277,7 +277,7 @@ impl<I: Send + Sync> Link<I> {
     async fn open(&self) -> Result<(Transports, Look), StoreError> {
         let opened = Purpose::ALL.map(async |purpose| {
             let transport = self.connector.connect().await.map_err(|error| meaning(&error))?;
-            let look = inspect(&*transport, purpose, self.connector.is_to_a_cluster()).await?;
+            let look = self.inspect(&*transport, purpose).await?;
             // Some users may not send this, which changes nothing. It comes after the first reply: a server that hangs up says why in
             // reply to the first command.
             let purpose = format!("{purpose:?}").to_lowercase();
@@ -325,6 +325,14 @@ impl<I: Send + Sync> Link<I> {
         Ok(())
     }
 
+    async fn inspect(
+        &self,
+        transport: &dyn Transport,
+        purpose: Purpose,
+    ) -> Result<Look, StoreError> {
+        inspect(transport, purpose == Purpose::Checks, self.connector.is_to_a_cluster()).await
+    }
+
     /// Polls a session until it cannot be trusted any more; returns why.
     async fn poll(&self, session: &Arc<Session<I>>) -> StoreError {
         loop {
@@ -340,7 +348,7 @@ impl<I: Send + Sync> Link<I> {
             }
             let looks = Purpose::ALL.map(async |purpose| {
                 let transport = session.transport(purpose);
-                inspect(&*transport, purpose, self.connector.is_to_a_cluster()).await
+                self.inspect(&*transport, purpose).await
             });
             let Look { process, clock, may_evict } =
                 match try_join_all(looks).await.and_then(one_process) {

@@ -8,7 +8,6 @@ use tokio::time::{Instant, timeout};
 
 use super::process::{RedisProcess, may_evict};
 use super::resp::Packed;
-use super::session::Purpose;
 use crate::error::StoreError;
 use crate::refusal::Refusal;
 use crate::store::BoxFuture;
@@ -121,13 +120,12 @@ pub(crate) struct Look {
     pub(crate) may_evict: bool,
 }
 
-/// Asks which Redis process answers, what time it has and, on the first connection of a session, what it evicts.
+/// Asks which Redis process answers, what time it has and, if that is wanted, what it evicts.
 pub(super) async fn inspect(
     transport: &dyn Transport,
-    purpose: Purpose,
+    evicts: bool,
     as_node: bool,
 ) -> Result<Look, StoreError> {
-    let evicts = purpose == Purpose::Checks;
     let sections = &["server", "replication", "memory"][..if evicts { 3 } else { 2 }];
     let infos = sections.iter().map(|section| cmd("INFO").arg(section).clone());
     let commands = infos.chain([cmd("TIME")]).collect();
