@@ -74,7 +74,7 @@ impl Site {
 
     /// The commands that were denied so far, each with the user's name.
     fn denied(&self) -> Vec<String> {
-        let log: Vec<redis::Value> = self.redis.run(&["ACL", "LOG", "1000"]);
+        let log: Vec<redis::Value> = self.redis.run(&["ACL", "LOG", "100000"]);
         log.into_iter().map(|entry| format!("{entry:?}").to_lowercase()).collect()
     }
 
@@ -257,7 +257,7 @@ async fn works_without(site: Arc<Site>, right: &'static str) {
 #[tokio::test(flavor = "multi_thread")]
 async fn each_right_that_the_guide_lists_is_used() {
     let site = Arc::new(Site::new());
-    site.redis.run::<()>(&["CONFIG", "SET", "acllog-max-len", "1000"]);
+    site.redis.run::<()>(&["CONFIG", "SET", "acllog-max-len", "100000"]);
     let mut all = JoinSet::new();
     for right in commands() {
         all.spawn(works_without(Arc::clone(&site), right));
