@@ -92,7 +92,9 @@ impl Access {
 
     /// Returns the same for Sentinels, which have credentials of their own.
     pub(crate) fn to_sentinels(&self) -> Self {
-        Self { credentials: None, ..self.clone() }
+        let mut access = self.clone();
+        access.credentials = None;
+        access
     }
 
     pub(crate) async fn credentials(&self) -> io::Result<Option<Credentials>> {
