@@ -99,6 +99,7 @@ fn drawn_up() -> Vec<Plan> {
         nulls::found_again_after_a_failover(),
         put_back::old_bits_refuse_no_row_that_was_inserted_since(),
         put_back::filter_that_settled_put_back_as_the_next_goes_live(),
+        put_back::old_metadata_and_an_insert_before_the_next_poll(),
         put_back::old_bits_in_a_batch(),
         put_back::filter_of_before_it_had_settled(),
         shards::joined_in_part(),

@@ -9,17 +9,16 @@
 -- ARGV[5]  the live key's first 64 bytes as the caller knows them   ARGV[6] its length
 -- ARGV[7]  bits to set in it, block by block: the offset, u32 big-endian, and a mask of 64 bytes; '' if it is no filter
 -- ARGV[8]  to ARGV[10]: the same for the filter being built
--- ARGV[11] how long scans wait for the next call of this replay, ms; '' if this is no replay
+-- ARGV[11] the last number that the caller knows
+-- ARGV[12] how long scans wait for the next call of this replay, ms; '' if this is no replay
 -- Returns {'OK', the last of their numbers, 1 if the live filter lacked any of them}. Where nothing was inserted: {'OTHER'} in
--- another incarnation, {'STALE'} where a filter is another than the caller knows.
+-- another incarnation or where the data have gone back, {'STALE'} where a filter is another than the caller knows.
 local meta = redis.call('HMGET', KEYS[1], 'inc', 'last', 'reach', 'hold', 'heir')
 if meta[1] ~= ARGV[1] then return {'OTHER'} end
 local before = tonumber(meta[2] or '0')
 local time = redis.call('TIME')
 local now, micros = time[1] * 1000 + math.floor(time[2] / 1000), time[1] * 1000000 + time[2]
-local function number(of)
-  return string.format('%.0f', of)
-end
+local function number(of) return string.format('%.0f', of) end
 
 local function look(key)
   if redis.call('TYPE', key).ok ~= 'string' then return '', 0 end
@@ -34,14 +33,18 @@ local function is_whole(head, len, state)
   local a, b, c, d = string.byte(head, 33, 36)
   return len == 192 + 64 * (((a * 256 + b) * 256 + c) * 256 + d)
 end
-local function stamp(of)
-  return struct.pack('>I4I4', math.floor(of / 4294967296), of % 4294967296)
+local function stamp_of(key)
+  local high, low = struct.unpack('>I4I4', redis.call('GETRANGE', key, 64, 71))
+  return high * 4294967296 + low
 end
 
 local head, len = look(KEYS[3])
 local next_head, next_len = look(KEYS[4])
+local stamp = is_whole(head, len, LIVE) and stamp_of(KEYS[3]) or before
+-- The next join finds it, too: with the numbers of this insert it would not.
+if math.max(stamp, ARGV[11]) > before then return {'OTHER'} end
 -- A filter that was away, or is an older copy, lacks inserts: 0 is no state.
-if is_whole(head, len, LIVE) and redis.call('GETRANGE', KEYS[3], 64, 71) ~= stamp(before) then
+if stamp < before then
   redis.call('SETRANGE', KEYS[3], 11, '\0')
   head = look(KEYS[3])
 end
@@ -63,8 +66,8 @@ if head ~= ARGV[5] or len ~= tonumber(ARGV[6])
 end
 
 redis.call('DEL', unpack(KEYS, 8))
-if ARGV[11] ~= '' and now + ARGV[11] > tonumber(meta[4] or '0') then
-  redis.call('HSET', KEYS[1], 'hold', number(now + ARGV[11]))
+if ARGV[12] ~= '' and now + ARGV[12] > tonumber(meta[4] or '0') then
+  redis.call('HSET', KEYS[1], 'hold', number(now + ARGV[12]))
 end
 -- Where the greatest score is not the last number, record or metadata are lost or older copies: inserts up to here may be missing.
 local last = before
@@ -115,7 +118,7 @@ local function add_to(key, blocks)
   for i, at in ipairs(offsets) do
     redis.call('SETRANGE', key, at, string.sub(both, 64 * i - 63, 64 * i))
   end
-  redis.call('SETRANGE', key, 64, stamp(last))
+  redis.call('SETRANGE', key, 64, struct.pack('>I4I4', math.floor(last / 4294967296), last % 4294967296))
   return both ~= table.concat(bits)
 end
 local lacked = false
@@ -126,7 +129,7 @@ elseif #head == 64 and string.byte(head, 12) == LIVE then
   redis.call('SETRANGE', KEYS[3], 11, '\0')
 end
 -- A building filter that lacks this add keeps a lower stamp, and goes live no more.
-if building and ARGV[10] ~= '' and redis.call('GETRANGE', KEYS[4], 64, 71) == stamp(before) then
+if building and ARGV[10] ~= '' and stamp_of(KEYS[4]) == before then
   add_to(KEYS[4], ARGV[10])
 end
 return {'OK', number(last), lacked and 1 or 0}

@@ -148,6 +148,7 @@ impl Shard {
             let ours = filter.filter(|of| of.key_id == connection.identity.digester.key_id());
             ours.map(|header| masks(header, digests)).unwrap_or_default()
         };
+        let known = self.known.seen.last_in(&connection.identity.incarnation);
         let hold = hold.map_or_else(String::new, |hold| hold.as_millis().to_string());
         connection
             .script(
@@ -164,6 +165,7 @@ impl Shard {
                     &view.next.head,
                     view.next.len.to_string().as_bytes(),
                     &masks(view.next.in_state(State::Building)),
+                    known.to_string().as_bytes(),
                     hold.as_bytes(),
                 ],
                 deadline,

@@ -41,7 +41,23 @@ pub(super) fn filter_that_settled_put_back_as_the_next_goes_live() -> Plan {
     plan(DRAWN_UP + 76, Config { settle: SETTLE, ..CONFIG }, operations)
 }
 
-/// The same of many rows, in the midst of a batch that asks for all of them.
+/// A row is inserted, and committed late; the record is lost, and older metadata are put back, which name no number that the record
+/// had. Before any poll the other process inserts: its number is greater than all before, and the floor is below that of the row.
+pub(super) fn old_metadata_and_an_insert_before_the_next_poll() -> Plan {
+    const LATER: u64 = 61;
+    let mut operations = vec![
+        (COPIED, What::Redis(Mishap::Dump)),
+        (COPIED + 10, create(0, LATER, 0, 3900)),
+        (COPIED + 20, What::Redis(Mishap::Delete(vec!["recent"]))),
+        (COPIED + 30, What::Redis(Mishap::PutBack("fleet"))),
+        (COPIED + 40, create(1, ID, 0, 1)),
+    ];
+    let asked = (COPIED + 4000..COPIED + 5000).step_by(50);
+    operations.extend(asked.map(|at| (at, What::Check { instance: 1, id: LATER })));
+    plan(DRAWN_UP + 78, CONFIG, operations)
+}
+
+/// Old bits of many rows, in the midst of a batch that asks for all of them.
 pub(super) fn old_bits_in_a_batch() -> Plan {
     let trap = |effect, times| What::Trap(Trap { on: "check", instance: Some(1), effect, times });
     let create = Create { ids: 0..CONFIG.pool, ..Create::of(0, 1) };

@@ -137,7 +137,8 @@ pub(crate) const BUGS: &[Bug] = &[
         source("store/redis/shard.rs", "header.run != connection.on.process.run", "false"),
         script("join.lua", "if is_filter and is_other or is_live and stamp ~= meta.last then", "if false then"),
         script("join.lua", "    raise('live', micros)\n", ""),
-        script("add.lua", "if is_whole(head, len, LIVE) and redis.call('GETRANGE', KEYS[3], 64, 71) ~= stamp(before) then", "if false then"),
+        script("add.lua", "if stamp < before then", "if false then"),
+        script("add.lua", "math.max(stamp, ARGV[11]) > before", "false"),
         source(BATCH, "!head.holds_all(connection) || head.last < known", "false"),
         source(ANSWER, "self.live == self.generation", "true"),
     ]),
@@ -150,7 +151,7 @@ pub(crate) const BUGS: &[Bug] = &[
         source("rebuild/run.rs", "found as f64 >= previous as f64 * (1.0 - limit)", "true"),
     ]),
     bug("inserts missing from the filter being built", ANY, &[
-        script("add.lua", "add_to(KEYS[4], ARGV[10])", "redis.call('SETRANGE', KEYS[4], 64, stamp(last))"),
+        script("add.lua", "add_to(KEYS[4], ARGV[10])", "redis.call('SETRANGE', KEYS[4], 64, struct.pack('>I4I4', math.floor(last / 4294967296), last % 4294967296))"),
     ]),
     bug("own inserts not said again", &[Forgetful], &[
         source("store/redis/incarnation/replay.rs", "self.replay_on(connection).await?", "()"),
@@ -176,7 +177,7 @@ pub(crate) const BUGS: &[Bug] = &[
         script("join.lua", "if ARGV[6] ~= meta.inc and ARGV[6] ~= '' then raise('hold', now + ARGV[7]) end", ""),
     ]),
     bug("a scan that waits for the first call of a replay only", &[Forgetful], &[
-        script("add.lua", "if ARGV[11] ~= '' and now + ARGV[11] > tonumber(meta[4] or '0') then", "if false then"),
+        script("add.lua", "if ARGV[12] ~= '' and now + ARGV[12] > tonumber(meta[4] or '0') then", "if false then"),
     ]),
     bug("a null left behind by a create", ANY, &[script("add.lua", "redis.call('DEL', unpack(KEYS, 8))", "")]),
     bug("an insert into an outdated filter acknowledged", ANY, &[raw("store/redis/add.rs", "                (\"STALE\", _)", "                (\"STALE\", _) if SEEDED => return Ok((view, Inserted::Perhaps)),
@@ -188,8 +189,13 @@ pub(crate) const BUGS: &[Bug] = &[
         script("join.lua", "is_known and meta.last < tonumber(ARGV[10])", "false"),
         script("join.lua", "meta.began < tonumber(ARGV[9])", "false"),
     ]),
+    bug("data that went back hidden by an insert", &[Forgetful], &[
+        script("add.lua", "math.max(stamp, ARGV[11]) > before", "false"),
+        script("add.lua", "if stamp < before then", "if stamp ~= before then"),
+    ]),
     bug("a filter's stamp ignored", &[Forgetful], &[
-        script("add.lua", "if is_whole(head, len, LIVE) and redis.call('GETRANGE', KEYS[3], 64, 71) ~= stamp(before) then", "if false then"),
+        script("add.lua", "if stamp < before then", "if false then"),
+        script("add.lua", "math.max(stamp, ARGV[11]) > before", "false"),
         script("join.lua", "if is_filter and is_other or is_live and stamp ~= meta.last then", "if is_filter and is_other then"),
         source(BATCH, "head.last < known", "false"), source(ANSWER, "self.stamp >= self.last", "true"),
     ]),
@@ -382,7 +388,7 @@ pub(crate) fn take_late<P: 'static>(asks: impl Fn(&P) -> bool) -> Vec<P> {
     ]),
     // Keys that are lost, put aside or put back.
     bug("a building filter's stamp raised over what it lacks", &[Forgetful], &[
-        script("add.lua", "redis.call('GETRANGE', KEYS[4], 64, 71) == stamp(before)", "true"),
+        script("add.lua", "stamp_of(KEYS[4]) == before", "true"),
     ]),
     bug("an acknowledgement that counts however late it is handled", ANY, &[
         source("store/redis/add.rs", "sent.elapsed() > INSERT", "false"),

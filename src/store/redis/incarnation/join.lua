@@ -39,9 +39,7 @@ if not is_ours then
   redis.call('RENAME', KEYS[1], KEYS[1] .. ':aside')
   for i, field in ipairs(FIELDS) do meta[field] = i > TEXTS and 0 end
 end
-local function text(number)
-  return string.format('%.0f', number)
-end
+local function text(number) return string.format('%.0f', number) end
 local function set(field, value)
   redis.call('HSET', KEYS[1], field, type(value) == 'number' and text(value) or value)
   meta[field] = value
