@@ -139,3 +139,43 @@ impl<N: Names> fmt::Debug for Named<N> {
         self.names.fmt(f)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU16, Ordering};
+
+    use futures_util::future::join3;
+
+    use super::*;
+
+    /// Names another server each time that they are asked, and take long to do so.
+    #[derive(Debug, Default)]
+    struct Slow(AtomicU16);
+
+    impl Names for Slow {
+        const OF_A_CLUSTER: bool = false;
+
+        async fn primary(&self) -> io::Result<Server> {
+            let port = self.0.fetch_add(1, Ordering::Relaxed) + 1;
+            sleep(FRESH * 5).await;
+            Ok(Server { host: "node".to_owned(), port })
+        }
+
+        fn dial(&self, _: &Server) -> Arc<dyn Connector> {
+            unreachable!("nobody connects")
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn connections_made_together_share_an_answer_however_slow_and_a_later_look_has_its_own() {
+        let named = Named::by(Slow::default());
+        let port = async |age| named.named(age).await.unwrap().port;
+        let later = async {
+            sleep(FRESH).await;
+            port(Duration::ZERO).await
+        };
+        assert_eq!(join3(port(FRESH), port(FRESH), later).await, (1, 1, 2));
+        sleep(FRESH * 2).await;
+        assert_eq!(port(FRESH).await, 3);
+    }
+}
