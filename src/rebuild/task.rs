@@ -155,3 +155,73 @@ impl Drop for IdleAtLast<'_> {
         self.0.enter(RebuildStep::Idle);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::iter::repeat_n;
+
+    use parking_lot::Mutex;
+
+    use super::*;
+    use crate::error::BoxError;
+    use crate::extract::PathPattern;
+    use crate::id::Id;
+    use crate::observe::metrics::Metrics;
+    use crate::rebuild::{IdSink, RebuildSource, Schedule};
+    use crate::settings::Settings;
+    use crate::store::Store;
+    use crate::store::memory::MemoryStore;
+
+    /// Comes to a row that it cannot read after so much time, and notes when.
+    struct Stumbles {
+        after: Duration,
+        panics: bool,
+        at: Arc<Mutex<Vec<Instant>>>,
+    }
+
+    impl RebuildSource for Stumbles {
+        async fn scan(&self, ids: &mut IdSink<'_>) -> Result<(), BoxError> {
+            ids.push(&1_u64).await?;
+            sleep(self.after).await;
+            self.at.lock().push(Instant::now());
+            assert!(!self.panics, "row 9,000,001 has a NULL");
+            Err("row 9,000,001 has a NULL".into())
+        }
+    }
+
+    /// Where the record of recent inserts has dropped some, the first scan waits until their transactions are over.
+    #[tokio::test(start_paused = true)]
+    async fn a_source_that_fails_is_read_for_a_third_of_the_time_at_most_and_asked_again_soon() {
+        for (takes, panics, inserts, waits) in [
+            (0, false, 0, 1),
+            (0, true, 0, 1),
+            (60, false, 0, 120),
+            (1_000, false, 0, 300),
+            (0, false, 2, 1),
+            (60, false, 2, 120),
+        ] {
+            let settings = Settings { recent_ids: 1, ..Settings::new("users".into()) };
+            let store = MemoryStore::new(&settings).unwrap();
+            store.add(repeat_n(Id::new("1").unwrap(), inserts).collect()).await.unwrap();
+            let (after, at) = (Duration::from_secs(takes), Arc::default());
+            let source = Arc::new(Stumbles { after, panics, at: Arc::clone(&at) });
+            let rebuilder = Rebuilder::new(
+                Arc::new(Store::Memory(Arc::new(store))),
+                Arc::new(PathPattern::<u64>::new("/users/{id}").unwrap()),
+                Some((Schedule::manual(), source)),
+                &settings,
+                Arc::new(Metrics::new("users")),
+            );
+            let first = if inserts > 1 { settings.longest_transaction } else { Duration::ZERO };
+            let begun = Instant::now();
+            let rebuilding = tokio::spawn(Arc::new(rebuilder).run());
+            sleep(first + (after + Duration::from_secs(waits)) * 3).await;
+            rebuilding.abort();
+            let at = at.lock();
+            assert_eq!((at[0] - begun - after).as_secs(), first.as_secs());
+            let waited = |two: &[Instant]| (two[1] - two[0] - after).as_secs();
+            let waited: Vec<u64> = at.windows(2).map(waited).collect();
+            assert!(!waited.is_empty() && waited.iter().all(|wait| *wait == waits), "{waited:?}");
+        }
+    }
+}
