@@ -1,6 +1,9 @@
 //! Connections without a Redis, for these tests and others.
 
+use std::collections::VecDeque;
+
 use ::redis::RedisResult;
+use parking_lot::Mutex;
 
 use super::*;
 use crate::id::SecretKey;
@@ -49,11 +52,27 @@ pub(crate) fn joined(
     Connection::of(Arc::new(NodeSession { node, on }), Purpose::Checks, 0).unwrap()
 }
 
-struct Silent;
+/// A Redis that gives these replies and then no more; where there is none, it is lost. It keeps what it was sent.
+#[derive(Default)]
+pub(crate) struct Scripted {
+    replies: Mutex<VecDeque<Option<Value>>>,
+    pub(crate) sent: Mutex<Vec<Packed>>,
+}
 
-impl Transport for Silent {
-    fn send(&self, _: Packed) -> BoxFuture<'_, RedisResult<Vec<Value>>> {
-        Box::pin(std::future::pending())
+impl Scripted {
+    pub(crate) fn new(replies: impl IntoIterator<Item = Option<Value>>) -> Arc<Self> {
+        let replies = Mutex::new(replies.into_iter().collect());
+        Arc::new(Self { replies, ..Self::default() })
+    }
+}
+
+impl Transport for Scripted {
+    fn send(&self, packed: Packed) -> BoxFuture<'_, RedisResult<Vec<Value>>> {
+        self.sent.lock().push(packed);
+        match self.replies.lock().pop_front().flatten() {
+            Some(reply) => Box::pin(std::future::ready(Ok(vec![reply]))),
+            None => Box::pin(std::future::pending()),
+        }
     }
 }
 
@@ -61,7 +80,7 @@ impl Transport for Silent {
 async fn who_waits_for_a_connection_follows_a_shard_to_a_node_that_was_joined_before() {
     let shards = unreached(&Settings::new("users".into()));
     let shard = &shards.all[0];
-    let there = joined(Arc::new(Silent), 1, b"first", 0);
+    let there = joined(Scripted::new([]), 1, b"first", 0);
     there.node.link.put_into_use(&there.on);
     let waiting = shard.connected(Purpose::Inserts, Duration::from_secs(60));
     let moving = async {
@@ -78,7 +97,7 @@ async fn who_waits_for_a_connection_follows_a_shard_to_a_node_that_was_joined_be
 async fn an_insert_by_a_session_or_a_node_that_the_shard_has_left_is_not_acknowledged() {
     let shards = unreached(&Settings::new("users".into()));
     let shard = &shards.all[0];
-    let own = joined(Arc::new(Silent), 1, b"first", 0);
+    let own = joined(Scripted::new([]), 1, b"first", 0);
     let node = shard.node();
     node.link.put_into_use(&own.on);
     let inserts = Connection::of(
@@ -88,7 +107,7 @@ async fn an_insert_by_a_session_or_a_node_that_the_shard_has_left_is_not_acknowl
     )
     .unwrap();
     assert!(shard.is_on(&inserts));
-    let other = joined(Arc::new(Silent), 1, b"first", 0);
+    let other = joined(Scripted::new([]), 1, b"first", 0);
     shard.node().link.put_into_use(&other.on);
     assert!(!shard.is_on(&inserts), "in a later session they are repeated");
     shard.node().link.put_into_use(&own.on);

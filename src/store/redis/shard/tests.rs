@@ -11,24 +11,10 @@ use crate::store::link::process::RedisProcess;
 use crate::store::link::resp::Packed;
 use crate::store::link::session::Handshake as _;
 use crate::store::link::transport::Transport;
-use crate::store::redis::connection::tests::{joined, unreached};
-
-/// A Redis that never answers.
-#[derive(Debug)]
-struct Silent;
-
-impl Transport for Silent {
-    fn send(&self, _: Packed) -> BoxFuture<'_, RedisResult<Vec<Value>>> {
-        Box::pin(std::future::pending())
-    }
-}
-
-fn shard() -> Arc<Shard> {
-    Arc::clone(&unreached(&Settings::new("users".into())).all[0])
-}
+use crate::store::redis::connection::tests::{Scripted, joined, unreached};
 
 fn to(run: u32, incarnation: &[u8], newest: i64) -> Connection {
-    joined(Arc::new(Silent), run, incarnation, newest)
+    joined(Scripted::new([]), run, incarnation, newest)
 }
 
 /// The header of a filter that was built on a Redis process, under the connections' secret key.
@@ -53,7 +39,7 @@ async fn a_filter_is_trusted_by_the_connection_whose_redis_key_and_generation_ar
 
 #[tokio::test(start_paused = true)]
 async fn absences_are_believed_where_the_own_inserts_are() {
-    let shard = shard();
+    let shard = &unreached(&Settings::new("users".into())).all[0];
     let (here, elsewhere) = (to(1, b"first", 0), to(2, b"second", 0));
     for connection in [&here, &elsewhere] {
         assert_eq!(shard.believes(connection), Ok(()), "there are none");

@@ -1,7 +1,5 @@
 //! What a batch sends, and whom it answers.
 
-use parking_lot::Mutex;
-
 use ::redis::{RedisResult, Value};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
@@ -11,36 +9,14 @@ use crate::filter::{Generation, State};
 use crate::id::Id;
 use crate::settings::Settings;
 use crate::store::BoxFuture;
-use crate::store::link::connector::Connector;
 use crate::store::link::node;
 use crate::store::link::transport::Transport;
-use crate::store::map::endpoint::Endpoint;
-use crate::store::redis::connection::tests::joined;
+use crate::store::redis::connection::tests::{Scripted, joined, unreached};
 use crate::store::redis::copy::tests::copy_of;
-
-/// A Redis that takes down how long each request is, in commands, and never answers.
-#[derive(Debug, Default)]
-struct Silent(Mutex<Vec<usize>>);
-
-impl Transport for Silent {
-    fn send(&self, packed: Packed) -> BoxFuture<'_, RedisResult<Vec<Value>>> {
-        self.0.lock().push(packed.commands);
-        Box::pin(std::future::pending())
-    }
-}
-
-#[derive(Debug)]
-struct NoConnector;
-
-impl Connector for NoConnector {
-    fn connect(&self) -> BoxFuture<'_, RedisResult<Arc<dyn Transport>>> {
-        Box::pin(std::future::pending())
-    }
-}
 
 struct Batch {
     shards: Shards,
-    redis: Arc<Silent>,
+    redis: Arc<Scripted>,
     live: Connection,
 }
 
@@ -48,8 +24,8 @@ impl Batch {
     /// A store that knows a live filter.
     fn new() -> Self {
         let settings = Settings::new("users".into());
-        let shards = Shards::new(&settings, &[Endpoint::Primary(Arc::new(NoConnector), None)]);
-        let redis = Arc::new(Silent::default());
+        let shards = unreached(&settings);
+        let redis = Scripted::new([]);
         let live = joined(Arc::clone(&redis) as Arc<dyn Transport>, 1, b"first", 0);
         shards.groups.servers[0].node.link.put_into_use(&live.on);
         let generation = Generation::new(1).unwrap();
@@ -69,7 +45,7 @@ impl Batch {
         let shards = &self.shards;
         node::answer(shards, &shards.groups.servers[0].node, &mut checks).await;
         assert!(checks.is_empty(), "each is answered");
-        std::mem::take(&mut *self.redis.0.lock())
+        self.redis.sent.lock().drain(..).map(|sent| sent.commands).collect()
     }
 }
 
