@@ -90,9 +90,24 @@ impl View {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
+    use ::redis::Value;
+
     use super::*;
     use crate::filter::{Generation, Sizing};
+
+    /// Returns what `view.lua` says at a moment, µs, where this filter is live; `leased` is 1 while a rebuild has the lease.
+    pub(crate) fn reply(live: &Header, now_us: i64, leased: i64) -> Value {
+        let text = |bytes: &[u8]| Value::BulkString(bytes.into());
+        let len = live.string_len().cast_signed();
+        let live_key = [text(b"string"), text(&live.encode()), Value::Int(len)];
+        let no_key = [text(b"none"), text(b""), Value::Int(0)];
+        let time = [now_us / 1_000_000, now_us % 1_000_000].map(Value::Int);
+        // The mode's number, the reach, when a rebuild was asked for, and the token.
+        let rest = [0, 0, 0, live.generation.get(), leased].map(Value::Int);
+        let fields = live_key.into_iter().chain(no_key).chain(time);
+        Value::Array(fields.chain([text(b"first")]).chain(rest).collect())
+    }
 
     fn header() -> Header {
         let sizing = Sizing::new(100, 0.01).unwrap();

@@ -52,6 +52,15 @@ pub(crate) fn joined(
     Connection::of(Arc::new(NodeSession { node, on }), Purpose::Checks, 0).unwrap()
 }
 
+/// Returns the one shard of a filter whose Redis, of run 1, sends by this transport.
+pub(crate) fn reached(transport: Arc<dyn Transport>) -> (Shards, Connection) {
+    let there = joined(transport, 1, b"first", 0);
+    there.node.link.put_into_use(&there.on);
+    let shards = unreached(&Settings::new("users".into()));
+    shards.all[0].move_to(Arc::clone(&there.node));
+    (shards, there)
+}
+
 /// A Redis that gives these replies and then no more; where there is none, it is lost. It keeps what it was sent.
 #[derive(Default)]
 pub(crate) struct Scripted {

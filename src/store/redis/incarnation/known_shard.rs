@@ -106,6 +106,12 @@ impl KnownShard {
 mod tests {
     use super::*;
 
+    impl KnownShard {
+        pub(crate) fn note_settling(&self, until_ms: i64) {
+            *self.fleet.lock() = Some(Fleet::read(until_ms, 0, Instant::now()));
+        }
+    }
+
     #[test]
     fn a_mode_that_one_shard_tells_of_is_told_to_all() {
         let common = Arc::new(Common::new(Settings::new("users".into())));

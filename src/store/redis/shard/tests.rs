@@ -3,7 +3,7 @@
 use ::redis::{RedisResult, Value};
 
 use super::*;
-use crate::filter::{Generation, Sizing};
+use crate::filter::{Generation, Sizing, State};
 use crate::id::Digest;
 use crate::settings::Settings;
 use crate::store::BoxFuture;
@@ -11,7 +11,8 @@ use crate::store::link::process::RedisProcess;
 use crate::store::link::resp::Packed;
 use crate::store::link::session::Handshake as _;
 use crate::store::link::transport::Transport;
-use crate::store::redis::connection::tests::{Scripted, joined, unreached};
+use crate::store::redis::connection::tests::{Scripted, joined, reached, unreached};
+use crate::store::redis::view::tests::reply;
 
 fn to(run: u32, incarnation: &[u8], newest: i64) -> Connection {
     joined(Scripted::new([]), run, incarnation, newest)
@@ -51,6 +52,31 @@ async fn absences_are_believed_where_the_own_inserts_are() {
     shard.known.recent.note_held_by(b"first");
     assert_eq!(shard.believes(&here), Ok(()));
     assert_eq!(shard.believes(&elsewhere), Err(Doubt::Suspect));
+}
+
+/// Until a rebuild ends its settling it refuses nothing. A number ahead of the clock does not tell when it was built.
+#[tokio::test(start_paused = true)]
+async fn a_filter_is_due_once_its_time_to_settle_is_over_though_the_clock_was_set_back_since() {
+    const SECOND: i64 = 1_000_000;
+    for (settles_ms, built, is_due) in [
+        (5_000, 4, true),
+        (5_000, 20, true),
+        (5_000, 7, false),
+        (15_000, 4, false),
+        (15_000, 20, false),
+        (0, 20, false),
+    ] {
+        let live = header(built * SECOND, 1).with_state(State::Live);
+        let (shards, _there) = reached(Scripted::new([Some(reply(&live, 10 * SECOND, 0))]));
+        let shard = &shards.all[0];
+        shard.known.note_settling(settles_ms);
+        let (survey, _) = shard.look(SURVEY).await.unwrap();
+        assert_eq!(
+            survey.due_us.is_some(),
+            is_due,
+            "settles until {settles_ms}, built at {built} s"
+        );
+    }
 }
 
 /// A Redis to which many connect at once: each command waits for those before it.
