@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-use bloom_guard::rebuild::{IdSink, RebuildSource};
-use bloom_guard::{BloomGuard, BoxError, Schedule, Verdict};
+use bloom_guard::Verdict;
 use support::eventually;
 use support::model::{Table, brief, get, guard_over, live};
 use support::redis_server::RedisServer;
@@ -34,31 +33,6 @@ async fn a_rebuild_leaves_no_ttl_and_nothing_but_the_documented_keys() {
         assert_eq!(key.len(), "bg:{users}:null:".len() + 32);
         assert!(redis.run::<i64>(&["TTL", key]) > 0, "{key}");
     }
-}
-
-/// Counts while another process rebuilds, from its beginning to its end.
-struct Overtaken(BloomGuard);
-
-impl RebuildSource for Overtaken {
-    async fn scan(&self, ids: &mut IdSink<'_>) -> Result<(), BoxError> {
-        Ok(ids.push(&7_u64).await?)
-    }
-
-    async fn count(&self) -> Result<Option<u64>, BoxError> {
-        self.0.rebuild_now().await?;
-        Ok(None)
-    }
-}
-
-#[tokio::test]
-async fn a_rebuild_is_not_kept_from_its_lease_by_one_that_is_over() {
-    let redis = RedisServer::start();
-    let other = guard_over(&redis.url(), &Table::with(7..8)).build().unwrap();
-    live(&other).await;
-    let source = Overtaken(other);
-    let guard = guard_over(&redis.url(), &Table::default());
-    let guard = guard.rebuild(Schedule::manual(), source).build().unwrap();
-    assert_eq!(guard.rebuild_now().await.unwrap().ids, 1);
 }
 
 /// A replica, and a log of all writes.

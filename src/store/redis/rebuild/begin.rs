@@ -232,3 +232,50 @@ impl Lease {
         taken
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use ::redis::Value;
+
+    use super::*;
+    use crate::store::redis::connection::tests::{Scripted, reached};
+    use crate::store::redis::view::View;
+    use crate::store::redis::view::tests::reply;
+
+    fn array(outcome: &str, fields: &[i64]) -> Value {
+        let fields = fields.iter().map(|field| Value::Int(*field));
+        Value::Array([Value::SimpleString(outcome.into())].into_iter().chain(fields).collect())
+    }
+
+    /// While ids are counted, others draw tokens; and a reply may be lost, to the lease and to giving it back.
+    #[tokio::test(start_paused = true)]
+    async fn a_lease_that_is_overtaken_or_whose_reply_is_lost_is_drawn_anew_and_no_error() {
+        let live = Header::new(Generation::new(7).unwrap(), 1, &Sizing::DEFAULT, 1);
+        let view = |token, leased| {
+            let live = Header { generation: Generation::new(token).unwrap(), ..live };
+            reply(&live, 0, leased)
+        };
+        let (old, freed) = (Some(array("OLD", &[])), Some(Value::Int(1)));
+        // What was not given back is waited for, as others' leases are.
+        let cases = [(vec![old], 0, 3), (vec![None, freed], 0, 4), (vec![None, None], 1, 3)];
+        for (met, leased, requests) in cases {
+            let seconds = if met.len() > 1 { CALL.as_secs().cast_signed() } else { 0 };
+            let ok = array("OK", &[0, seconds, 0, -1]);
+            let redis = Scripted::new(met.into_iter().chain([Some(view(8, leased)), Some(ok)]));
+            let (shards, _there) = reached(Arc::clone(&redis) as Arc<_>);
+            let shard = Arc::clone(&shards.all[0]);
+            let view = View::read(Reply::new("a view", view(7, 0))).unwrap();
+            let build = Due { shard, view }.lease(&Sizing::DEFAULT).await.unwrap();
+            let sent = redis.sent.lock();
+            let has = |n: usize, nonce: &str| {
+                sent[n].bytes.windows(nonce.len()).any(|part| part == nonce.as_bytes())
+            };
+            assert_eq!((build.is_none(), sent.len()), (leased == 1, requests));
+            if let Some(ShardBuild { lease, header, .. }) = build {
+                let last = sent.len() - 1;
+                assert!(header.generation.get() > 8 && has(last, &lease.nonce));
+                assert!(!(0..last).any(|n| has(n, &lease.nonce)), "it is drawn anew");
+            }
+        }
+    }
+}
