@@ -77,3 +77,54 @@ impl ShardBuild {
         if stored == trailer { Ok(()) } else { Err(lost()) }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::iter::repeat_n;
+    use std::sync::Arc;
+
+    use ::redis::Value;
+
+    use super::*;
+    use crate::filter::{Generation, Header, Sizing};
+    use crate::store::redis::connection::tests::{Scripted, reached};
+    use crate::store::redis::rebuild::RedisBuild;
+    use crate::store::redis::rebuild::lease::Lease;
+    use crate::store::scan::Scan;
+
+    /// Redis drops a replica that is too far behind. Each shard is less than what goes ahead of the pace.
+    #[tokio::test(start_paused = true)]
+    async fn an_upload_keeps_the_pace_that_a_replica_can_follow_over_all_shards_together() {
+        const SHARDS: usize = 16;
+        let sizing = Sizing::new(300_000, 0.01).unwrap();
+        let header = Header::new(Generation::new(1).unwrap(), 1, &sizing, 1);
+        let header = Header { run: 1, ..header };
+        let calls = |of: u32| pieces(header.geometry.blocks, of).count();
+        let uploads = repeat_n(Value::Okay, calls(BLOCKS_PER_CALL));
+        let counts = repeat_n(Value::Int(0), calls(BLOCKS_PER_COUNT));
+        let rest = [Value::BulkString(header.trailer().to_vec()), Value::Okay];
+        let replies = uploads.chain(counts).chain(rest).map(Some);
+        let (shards, there) = reached(Scripted::new(repeat_n(replies, SHARDS).flatten()));
+        let shard = Arc::clone(&shards.all[0]);
+        let build = |_| ShardBuild {
+            shard: Arc::clone(&shard),
+            lease: Lease { shard: Arc::clone(&shard), nonce: String::new(), build: 0 },
+            leased_us: 0,
+            window_us: 0,
+            identity: Arc::clone(&there.identity),
+            header,
+            recent: Vec::new(),
+        };
+        let builds = (0..SHARDS).map(build).collect();
+        let geometries = repeat_n(Some(header.geometry), SHARDS);
+        let scan = Some(Scan::begin(&there.identity.digester, geometries).await.unwrap());
+        let shards = Arc::new(shards);
+        let mut all =
+            RedisBuild { shards, scan, due: Vec::new(), all: true, builds, failed: Vec::new() };
+        let begun = Instant::now();
+        all.put_live(&Progress::default()).await.unwrap();
+        let bytes = sizing.bytes() as usize * SHARDS;
+        let least = Duration::from_secs_f64(bytes as f64 / PACE) - AHEAD;
+        assert!(begun.elapsed() > least, "{bytes} bytes in {:?}", begun.elapsed());
+    }
+}
