@@ -9,7 +9,6 @@ use bloom_guard::{
     BloomGuard, BoxError, Builder, InvalidId, PathPattern, RebuildError, Schedule, Verdict,
     from_blocking, from_fn, from_iter,
 };
-use futures_util::{StreamExt, stream};
 use support::eventually;
 use support::model::{Table, guard_over, live};
 use support::redis_server::RedisServer;
@@ -37,14 +36,6 @@ async fn holds(source: impl RebuildSource, ids: std::ops::Range<u64>) {
 #[tokio::test]
 async fn a_source_is_read_to_its_end() {
     holds(from_iter(|| 0..5_000_u64), 0..5_000).await;
-    let rows = from_fn(async |ids| {
-        let mut rows = stream::iter((0..5_000_u64).map(Ok::<_, std::io::Error>));
-        while let Some(row) = rows.next().await {
-            ids.push(&row?).await?;
-        }
-        Ok(())
-    });
-    holds(rows, 0..5_000).await;
     let scan = |ids: &mut bloom_guard::rebuild::BlockingIds| {
         (0..5_000_u64).try_for_each(|id| ids.push(id))
     };
