@@ -122,6 +122,7 @@ impl Rebuilder {
         {
             return Err(RebuildError::OtherSource { own, filters });
         }
+        self.progress.reads();
         let counted = source.count().await.map_err(RebuildError::Source)?;
         let outgrown = self.outgrown.load(Ordering::Relaxed);
         let sizing = self.sized_for(counted.unwrap_or(previous).max(outgrown))?;
@@ -132,6 +133,7 @@ impl Rebuilder {
         {
             self.probe(source).await?;
         }
+        self.progress.enter(RebuildStep::Lease);
         let ended = match build.lease(sizing).await {
             Ok(Some(room)) => {
                 // Not before: a process for which there is no lease or no room tries once a second.

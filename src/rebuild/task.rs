@@ -28,6 +28,7 @@ impl Rebuilder {
         let _only = self.one_at_a_time.lock().await;
         let _idle = IdleAtLast(&self.progress);
         let begun = Instant::now();
+        self.progress.begin();
         let ended = self.run_once(cause, before_us).await.map_err(Arc::new);
         match &ended {
             Ok(report) => {
@@ -78,8 +79,10 @@ impl Rebuilder {
                 let is_short = matches!(*error, RebuildError::Shrunk { .. } | RebuildError::Empty);
                 if cause == Cause::Crowded || is_short && survey.live.is_ok() {
                     // The live filter answers, and another scan would find as few ids: its age counts anew.
+                    // What was due is answered, also where its moment is ahead of the clock.
+                    let now_us = survey.due_us.map_or(0, |due_us| due_us + 1).max(survey.now_us);
                     known = known.map(|known| {
-                        let now = Generation::new(survey.now_us).unwrap_or(known.good_from);
+                        let now = Generation::new(now_us).unwrap_or(known.good_from);
                         let good_from = known.good_from.max(now);
                         LiveGeneration { good_from, since: Instant::now(), ..known }
                     });
@@ -161,16 +164,30 @@ mod tests {
     use std::iter::repeat_n;
 
     use parking_lot::Mutex;
+    use tokio::task::JoinHandle;
 
     use super::*;
     use crate::error::BoxError;
     use crate::extract::PathPattern;
+    use crate::filter::Sizing;
     use crate::id::Id;
     use crate::observe::metrics::Metrics;
     use crate::rebuild::{IdSink, RebuildSource, Schedule};
     use crate::settings::Settings;
     use crate::store::Store;
     use crate::store::memory::MemoryStore;
+
+    /// Runs the task over a source.
+    fn run(store: MemoryStore, settings: &Settings, source: impl RebuildSource) -> JoinHandle<()> {
+        let rebuilder = Rebuilder::new(
+            Arc::new(Store::Memory(Arc::new(store))),
+            Arc::new(PathPattern::<u64>::new("/users/{id}").unwrap()),
+            Some((Schedule::manual(), Arc::new(source))),
+            settings,
+            Arc::new(Metrics::new("users")),
+        );
+        tokio::spawn(Arc::new(rebuilder).run())
+    }
 
     /// Comes to a row that it cannot read after so much time, and notes when.
     struct Stumbles {
@@ -204,17 +221,10 @@ mod tests {
             let store = MemoryStore::new(&settings).unwrap();
             store.add(repeat_n(Id::new("1").unwrap(), inserts).collect()).await.unwrap();
             let (after, at) = (Duration::from_secs(takes), Arc::default());
-            let source = Arc::new(Stumbles { after, panics, at: Arc::clone(&at) });
-            let rebuilder = Rebuilder::new(
-                Arc::new(Store::Memory(Arc::new(store))),
-                Arc::new(PathPattern::<u64>::new("/users/{id}").unwrap()),
-                Some((Schedule::manual(), source)),
-                &settings,
-                Arc::new(Metrics::new("users")),
-            );
+            let source = Stumbles { after, panics, at: Arc::clone(&at) };
             let first = if inserts > 1 { settings.longest_transaction } else { Duration::ZERO };
             let begun = Instant::now();
-            let rebuilding = tokio::spawn(Arc::new(rebuilder).run());
+            let rebuilding = run(store, &settings, source);
             sleep(first + (after + Duration::from_secs(waits)) * 3).await;
             rebuilding.abort();
             let at = at.lock();
@@ -222,6 +232,64 @@ mod tests {
             let waited = |two: &[Instant]| (two[1] - two[0] - after).as_secs();
             let waited: Vec<u64> = at.windows(2).map(waited).collect();
             assert!(!waited.is_empty() && waited.iter().all(|wait| *wait == waits), "{waited:?}");
+        }
+    }
+
+    /// How a source is read for a while, in vain.
+    #[derive(Debug, Clone, Copy, PartialEq)]
+    enum Reading {
+        Count,
+        FirstId,
+        /// It has twice the ids at each scan.
+        Growing,
+    }
+
+    const READS: Duration = Duration::from_secs(20);
+
+    struct Slow(Reading, Arc<Mutex<u32>>);
+
+    impl Slow {
+        async fn read(&self) -> u32 {
+            sleep(READS).await;
+            *self.1.lock() += 1;
+            *self.1.lock()
+        }
+    }
+
+    impl RebuildSource for Slow {
+        async fn scan(&self, ids: &mut IdSink<'_>) -> Result<(), BoxError> {
+            let nth = self.read().await;
+            if self.0 != Reading::Growing {
+                return Err("the statement took too long".into());
+            }
+            for id in 0..20_u64 << nth {
+                ids.push(&id).await?;
+            }
+            Ok(())
+        }
+
+        async fn count(&self) -> Result<Option<u64>, BoxError> {
+            if self.0 == Reading::Count {
+                self.read().await;
+                return Err("the statement took too long".into());
+            }
+            Ok(None)
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn counts_looks_for_a_first_id_and_all_scans_of_a_rebuild_are_reading() {
+        const PERIODS: u32 = 9;
+        for reading in [Reading::Count, Reading::FirstId, Reading::Growing] {
+            let sizing = Sizing::new(10, 0.01).unwrap();
+            let settings = Settings { sizing, ..Settings::new("users".into()) };
+            let store = MemoryStore::new(&settings).unwrap();
+            let reads = Arc::default();
+            let rebuilding = run(store, &settings, Slow(reading, Arc::clone(&reads)));
+            sleep(READS * 3 * PERIODS).await;
+            rebuilding.abort();
+            let reads = *reads.lock();
+            assert!((PERIODS - 2..=PERIODS + 1).contains(&reads), "{reading:?}: {reads}");
         }
     }
 }

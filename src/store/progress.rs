@@ -96,7 +96,7 @@ pub(crate) struct Progress(Mutex<Course>);
 #[derive(Default)]
 struct Course {
     status: RebuildStatus,
-    /// Set during *scan*.
+    /// Set while the source is read.
     reading_since: Option<Instant>,
     read_for: Duration,
 }
@@ -106,16 +106,25 @@ impl Progress {
         let mut course = self.0.lock();
         course.status.step = step;
         let read = course.reading_since.take().map_or(Duration::ZERO, |since| since.elapsed());
+        course.read_for += read;
         match step {
             RebuildStep::Lease => {
-                course.read_for = Duration::ZERO;
                 course.status.bytes_uploaded = 0;
                 course.status.bytes_total = 0;
             }
             RebuildStep::Scan => course.reading_since = Some(Instant::now()),
             _ => {}
         }
-        course.read_for += read;
+    }
+
+    /// Begins to count, over all attempts of a rebuild, for how long it reads the source.
+    pub(crate) fn begin(&self) {
+        self.0.lock().read_for = Duration::ZERO;
+    }
+
+    /// Notes that the source is read until the next step: *lease* counts its ids, and may look for its first.
+    pub(crate) fn reads(&self) {
+        self.0.lock().reading_since = Some(Instant::now());
     }
 
     /// Returns for how long the present or the last rebuild has read the source.
