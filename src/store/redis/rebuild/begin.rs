@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use ::redis::cmd;
 use futures_util::future::join_all;
+use futures_util::stream::{self, StreamExt};
 
 use super::lease::{CALL, LIFE, Lease};
 use super::{Due, RedisBuild, ShardBuild};
@@ -25,6 +26,8 @@ static LEASE: Script = Script::new("lease.lua", include_str!("lease.lua"));
 
 /// How often a lease is asked for whose token is no longer the greatest: while ids are counted, others may have drawn one.
 const LOOKS: u32 = 4;
+/// How many bytes are allocated by commands that Redis may find together: it answers nobody meanwhile.
+const AT_ONCE: u64 = 8 << 20;
 
 impl RedisBuild {
     /// Looks at the shards that are not trusted, or whose build began before this moment of Redis's clock, µs. Returns nothing where
@@ -75,7 +78,8 @@ impl RedisBuild {
             }
         }
         let mut elsewhere = false;
-        for begun in join_all(leases).await {
+        let mut leases = stream::iter(leases).buffered((AT_ONCE / bytes).max(1) as usize);
+        while let Some(begun) = leases.next().await {
             match begun {
                 Ok(Some(build)) => self.builds.push(build),
                 Ok(None) => elsewhere = true,
@@ -245,6 +249,27 @@ mod tests {
     fn array(outcome: &str, fields: &[i64]) -> Value {
         let fields = fields.iter().map(|field| Value::Int(*field));
         Value::Array([Value::SimpleString(outcome.into())].into_iter().chain(fields).collect())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn redis_is_held_up_by_the_allocation_of_few_shards_at_once() {
+        for (ids, at_once) in [(1_000_000, 3), (2_000_000, 2), (20_000_000, 1)] {
+            let memory = Value::BulkString(b"used_memory:1\r\nmaxmemory:0\r\n".to_vec());
+            let redis = Scripted::new([Some(memory.clone()), Some(memory.clone()), Some(memory)]);
+            let (shards, _there) = reached(Arc::clone(&redis) as Arc<_>);
+            let live = Header::new(Generation::new(7).unwrap(), 1, &Sizing::DEFAULT, 1);
+            let due = |_| Due {
+                shard: Arc::clone(&shards.all[0]),
+                view: View::read(Reply::new("a view", reply(&live, 0, 0))).unwrap(),
+            };
+            let due = (0..3).map(due).collect();
+            let shards = Arc::new(shards);
+            let (builds, failed) = (Vec::new(), Vec::new());
+            let mut build = RedisBuild { shards, scan: None, due, all: true, builds, failed };
+            let leasing = build.lease(Sizing::new(ids, 0.001).unwrap());
+            tokio::time::timeout(CALL / 2, leasing).await.unwrap_err();
+            assert_eq!(redis.sent.lock().len(), 3 + at_once, "{ids} ids");
+        }
     }
 
     /// While ids are counted, others draw tokens; and a reply may be lost, to the lease and to giving it back.
