@@ -26,8 +26,9 @@ static LEASE: Script = Script::new("lease.lua", include_str!("lease.lua"));
 
 /// How often a lease is asked for whose token is no longer the greatest: while ids are counted, others may have drawn one.
 const LOOKS: u32 = 4;
-/// How many bytes are allocated by commands that Redis may find together: it answers nobody meanwhile.
-const AT_ONCE: u64 = 8 << 20;
+/// How many bytes are allocated by commands that Redis may find together: it answers nobody meanwhile. With less, many shards that are
+/// far away would outlast the first lease.
+const AT_ONCE: u64 = 32 << 20;
 
 impl RedisBuild {
     /// Looks at the shards that are not trusted, or whose build began before this moment of Redis's clock, µs. Returns nothing where
@@ -253,7 +254,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn redis_is_held_up_by_the_allocation_of_few_shards_at_once() {
-        for (ids, at_once) in [(1_000_000, 3), (2_000_000, 2), (20_000_000, 1)] {
+        for (ids, at_once) in [(1_000_000, 3), (8_000_000, 2), (20_000_000, 1)] {
             let memory = Value::BulkString(b"used_memory:1\r\nmaxmemory:0\r\n".to_vec());
             let redis = Scripted::new([Some(memory.clone()), Some(memory.clone()), Some(memory)]);
             let (shards, _there) = reached(Arc::clone(&redis) as Arc<_>);
