@@ -11,7 +11,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
-use super::resp::{LINE, Packed, Unfinished, read};
+use super::resp::{Packed, Reader};
 use super::transport::{Transport, words};
 use crate::store::BoxFuture;
 
@@ -113,7 +113,7 @@ async fn drive(
 ) -> io::Result<()> {
     let (mut reader, mut writer) = split(stream);
     let mut input = Vec::with_capacity(READ);
-    let mut unfinished = Unfinished::default();
+    let mut values = Reader::default();
     let mut output = Vec::new();
     let mut written = 0;
     loop {
@@ -138,7 +138,7 @@ async fn drive(
                 if read? == 0 {
                     return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "redis has closed the connection"));
                 }
-                give(&mut input, sent, &mut unfinished)?;
+                give(&mut input, sent, &mut values)?;
                 input.reserve(READ);
             }
         }
@@ -171,34 +171,29 @@ fn take(request: Request, output: &mut Vec<u8>, sent: &mut VecDeque<Sent>) {
 }
 
 /// Gives whole replies to the requests that wait for them.
-fn give(
-    input: &mut Vec<u8>,
-    sent: &mut VecDeque<Sent>,
-    unfinished: &mut Unfinished,
-) -> io::Result<()> {
+fn give(input: &mut Vec<u8>, sent: &mut VecDeque<Sent>, values: &mut Reader) -> io::Result<()> {
     let mut rest = input.as_slice();
-    loop {
-        // All of it belongs to the first request that waits. Without one there may be an error.
-        let room = sent.front().map_or(LINE, |first| first.room);
-        let mut behind = rest;
-        let value = if unfinished.has_come(rest)? { read(&mut behind)? } else { None };
-        let taken = rest.len() - if value.is_some() { behind.len() } else { 0 };
-        if taken > room {
+    while let Some(begins) = rest.first() {
+        // All of it belongs to the first request that waits.
+        let Some(first) = sent.front_mut() else {
+            if *begins != b'-' {
+                return Err(odd("a reply that nobody waits for"));
+            }
+            // It may say why Redis hangs up.
+            let said = values.read(&mut rest)?.and_then(|said| refusal(&[said]));
+            match said {
+                Some(error) => return Err(io::Error::other(words(&error))),
+                None => break,
+            }
+        };
+        let before = rest.len();
+        let value = values.read(&mut rest)?;
+        let come = if value.is_some() { before - rest.len() } else { before };
+        if come > first.room {
             return Err(odd("redis sends more than it was asked for"));
         }
-        let Some(value) = value else {
-            unfinished.begins(rest);
-            break;
-        };
-        *unfinished = Unfinished::default();
-        rest = behind;
-        let Some(first) = sent.front_mut() else {
-            let unasked = || odd("a reply that nobody waits for");
-            return Err(
-                refusal(&[value]).map_or_else(unasked, |error| io::Error::other(words(&error)))
-            );
-        };
-        first.room -= taken;
+        first.room -= before - rest.len();
+        let Some(value) = value else { break };
         first.replies.push(value);
         if first.replies.len() == first.commands
             && let Some(Sent { replies, answer, .. }) = sent.pop_front()
@@ -230,6 +225,7 @@ mod tests {
     use tokio::io::{DuplexStream, duplex};
 
     use super::*;
+    use crate::store::link::resp::LINE;
     use crate::store::link::resp::tests::values;
 
     /// A connection, and Redis's end of it.

@@ -77,44 +77,7 @@ pub(crate) const LINE: usize = 64 << 10;
 /// The bytes that each reply may take, however short its command.
 const SHORT: usize = 512;
 /// How deep arrays may be nested.
-const DEPTH: u32 = 8;
-
-/// How far an unfinished array was scanned: it is read once it is whole. To read it anew with each piece would take quadratic time.
-#[derive(Default)]
-pub(super) struct Unfinished {
-    /// How many bytes were scanned.
-    at: usize,
-    /// How many values are missing, itself counted.
-    open: usize,
-}
-
-impl Unfinished {
-    /// Begins to scan the value that these bytes begin with, if it is an array and was not begun before.
-    pub(super) fn begins(&mut self, input: &[u8]) {
-        if self.open == 0 {
-            *self = Self { at: 0, open: usize::from(input.first() == Some(&b'*')) };
-        }
-    }
-
-    /// Whether the value that these bytes begin with may be read.
-    pub(super) fn has_come(&mut self, input: &[u8]) -> io::Result<bool> {
-        while self.open > 0 {
-            let Some(Line { kind, text, rest }) = Line::read(&input[self.at..])? else {
-                return Ok(false);
-            };
-            let (more, items) = match kind {
-                b'$' | b'*' if text == "-1" => (0, 0),
-                b'$' => (count(text)?.saturating_add(2), 0),
-                b'*' => (0, count(text)?),
-                _ => (0, 0),
-            };
-            let Some(rest) = rest.get(more..) else { return Ok(false) };
-            self.at = input.len() - rest.len();
-            self.open = (self.open - 1).checked_add(items).ok_or_else(not_resp)?;
-        }
-        Ok(true)
-    }
-}
+const DEPTH: usize = 8;
 
 struct Line<'a> {
     kind: u8,
@@ -142,38 +105,63 @@ fn count(text: &str) -> io::Result<usize> {
     usize::try_from(number(text)?).map_err(|_| not_resp())
 }
 
-/// Takes the first value off some bytes, if all of it has come.
-pub(super) fn read(input: &mut &[u8]) -> io::Result<Option<Value>> {
-    read_within(input, DEPTH)
+/// Reads values however they come in.
+#[derive(Default)]
+pub(super) struct Reader {
+    /// Arrays that have begun, the innermost last: how many values each lacks, and those that have come.
+    open: Vec<(usize, Vec<Value>)>,
 }
 
-fn read_within(input: &mut &[u8], depth: u32) -> io::Result<Option<Value>> {
-    let Some(Line { kind, text, rest }) = Line::read(input)? else { return Ok(None) };
-    let line = &input[..input.len() - rest.len()];
-    *input = rest;
-    Ok(Some(match kind {
-        b'+' if text == "OK" => Value::Okay,
-        b'+' => Value::SimpleString(text.to_owned()),
-        b'-' => parse_redis_value(line).map_err(|_| not_resp())?,
-        b':' => Value::Int(number(text)?),
-        b'$' | b'*' if text == "-1" => Value::Nil,
-        b'$' => {
-            let Some((bytes, rest)) = input.split_at_checked(count(text)?.saturating_add(2)) else {
-                return Ok(None);
+impl Reader {
+    /// Takes the next value off some bytes. If not all of it has come, keeps what has come of an array, and returns nothing.
+    pub(super) fn read(&mut self, input: &mut &[u8]) -> io::Result<Option<Value>> {
+        while let Some(Line { kind, text, mut rest }) = Line::read(input)? {
+            let value = match kind {
+                b'+' if text == "OK" => Value::Okay,
+                b'+' => Value::SimpleString(text.to_owned()),
+                b'-' => {
+                    let line = &input[..input.len() - rest.len()];
+                    parse_redis_value(line).map_err(|_| not_resp())?
+                }
+                b':' => Value::Int(number(text)?),
+                b'$' | b'*' if text == "-1" => Value::Nil,
+                b'$' => {
+                    let len = count(text)?.saturating_add(2);
+                    let Some((bytes, behind)) = rest.split_at_checked(len) else { break };
+                    rest = behind;
+                    Value::BulkString(bytes.strip_suffix(b"\r\n").ok_or_else(not_resp)?.to_vec())
+                }
+                b'*' if self.open.len() == DEPTH => return Err(not_resp()),
+                b'*' => match count(text)? {
+                    0 => Value::Array(Vec::new()),
+                    missing => {
+                        self.open.push((missing, Vec::new()));
+                        *input = rest;
+                        continue;
+                    }
+                },
+                _ => return Err(not_resp()),
             };
             *input = rest;
-            Value::BulkString(bytes.strip_suffix(b"\r\n").ok_or_else(not_resp)?.to_vec())
-        }
-        b'*' if depth > 0 => {
-            let mut items = Vec::new();
-            for _ in 0..count(text)? {
-                let Some(item) = read_within(input, depth - 1)? else { return Ok(None) };
-                items.push(item);
+            if let Some(whole) = self.add(value) {
+                return Ok(Some(whole));
             }
-            Value::Array(items)
         }
-        _ => return Err(not_resp()),
-    }))
+        Ok(None)
+    }
+
+    /// Adds a value to the array that it is in. Returns the outermost array if that is whole now, or a value that is in none.
+    fn add(&mut self, mut value: Value) -> Option<Value> {
+        while let Some((missing, mut items)) = self.open.pop() {
+            items.push(value);
+            if missing > 1 {
+                self.open.push((missing - 1, items));
+                return None;
+            }
+            value = Value::Array(items);
+        }
+        Some(value)
+    }
 }
 
 fn not_resp() -> io::Error {
@@ -192,7 +180,7 @@ pub(crate) mod tests {
     pub(crate) fn values(mut bytes: &[u8]) -> Vec<Value> {
         let mut values = Vec::new();
         while !bytes.is_empty() {
-            values.push(read(&mut bytes).unwrap().expect("a whole reply"));
+            values.push(Reader::default().read(&mut bytes).unwrap().expect("a whole reply"));
         }
         values
     }
@@ -218,20 +206,15 @@ pub(crate) mod tests {
         let by_the_client: Vec<_> =
             read_all.iter().map(|_| parser.parse_value(&mut rest).unwrap()).collect();
         assert_eq!(read_all, by_the_client);
-        let mut rest = REPLIES;
-        while !rest.is_empty() {
-            let before = rest;
-            assert!(read(&mut rest).unwrap().is_some());
-            let whole = before.len() - rest.len();
-            let mut unfinished = Unfinished::default();
-            unfinished.begins(before);
-            for len in 0..whole {
-                assert_eq!(read(&mut &before[..len]).unwrap(), None, "{len} of {before:?}");
-                let is_array = before[0] == b'*';
-                assert_eq!(unfinished.has_come(&before[..len]).unwrap(), !is_array, "{len}");
-            }
-            assert!(unfinished.has_come(before).unwrap());
+        let mut reader = Reader::default();
+        let (mut pending, mut in_pieces) = (Vec::new(), Vec::new());
+        for byte in REPLIES {
+            pending.push(*byte);
+            let mut rest = pending.as_slice();
+            in_pieces.extend(reader.read(&mut rest).unwrap());
+            pending = rest.to_vec();
         }
+        assert_eq!((in_pieces, pending), (read_all, Vec::new()));
     }
 
     #[test]
@@ -252,7 +235,7 @@ pub(crate) mod tests {
             &"*1\r\n".repeat(10_000),
             &"+".repeat(LINE),
         ] {
-            let told = read(&mut input.as_bytes()).unwrap_err().to_string();
+            let told = Reader::default().read(&mut input.as_bytes()).unwrap_err().to_string();
             assert!(told.contains("another protocol"), "{told}: {input:?}");
         }
     }
