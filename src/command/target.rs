@@ -59,7 +59,7 @@ impl Target {
     /// Returns the keys of the first shard that answers, and a connection to it; nothing if there is no such filter.
     pub(super) async fn find(&self) -> Result<Option<(Server, Keys)>, Failure> {
         let endpoint = self.endpoint()?;
-        let tried = if matches!(endpoint, Endpoint::Cluster(_)) { TRIED } else { 1 };
+        let tried = if endpoint.is_cluster() { TRIED } else { 1 };
         let mut failed = None;
         for keys in self.keys().take(tried) {
             match exists(&endpoint, &keys.meta).await {

@@ -5,7 +5,7 @@
 use std::cell::Cell;
 use std::collections::BTreeSet;
 
-use redis::ConnectionInfo;
+use redis::{ConnectionAddr, ConnectionInfo};
 
 use crate::model::keyspace::{Bytes, Keyspace};
 use crate::model::reply::Reply;
@@ -14,7 +14,6 @@ use crate::oracle;
 use crate::shards;
 use crate::store::link::connector::{Access, Connector};
 use crate::store::map::endpoint::Endpoint;
-use crate::store::map::named::Server;
 
 /// The addresses of its nodes.
 pub(crate) const NODES: [usize; 3] = [0, 1, 2];
@@ -143,18 +142,24 @@ fn shard_of(key: &[u8]) -> u32 {
 pub(crate) fn endpoint(instance: usize) -> Endpoint {
     let nodes = NODES.map(|at| format!("{HOST}:{}", PORT + at)).join(",");
     let url = format!("redis+cluster://{instance}:password@{nodes}");
-    let Ok(Endpoint::Cluster(cluster)) = Endpoint::parse(&url) else {
-        panic!("{url} is a cluster")
-    };
-    let mut cluster = std::sync::Arc::into_inner(cluster).expect("nobody else has it");
-    cluster.dial = dial;
-    Endpoint::Cluster(cluster.into())
+    dialled(&url)
 }
 
-fn dial(server: &Server, like: &ConnectionInfo, _: &Access) -> std::sync::Arc<dyn Connector> {
-    let instance = like.redis_settings().username().and_then(|name| name.parse().ok());
-    let port = server.to_string().rsplit(':').next().and_then(|port| port.parse::<usize>().ok());
-    let site = port.expect("a port") - PORT;
+/// The one server's endpoint, as an instance has it.
+pub(crate) fn server(instance: usize) -> Endpoint {
+    dialled(&format!("redis://{instance}:password@{HOST}:{PORT}"))
+}
+
+fn dialled(url: &str) -> Endpoint {
+    let mut endpoint = Endpoint::parse(url).expect("a url");
+    endpoint.dial = dial;
+    endpoint
+}
+
+fn dial(server: ConnectionInfo, _: Access) -> std::sync::Arc<dyn Connector> {
+    let instance = server.redis_settings().username().and_then(|name| name.parse().ok());
+    let ConnectionAddr::Tcp(_, port) = server.addr() else { panic!("{server:?} has a port") };
+    let site = usize::from(*port) - PORT;
     std::sync::Arc::new(Address { instance: instance.expect("an instance"), site })
 }
 

@@ -16,7 +16,6 @@ use crate::oracle::{self, Findings};
 use crate::plan::{Ask, Caller, Config, Create, NEVER, Plan, Process, Told, What};
 use crate::rng::Rng;
 use crate::settings::Settings;
-use crate::store::map::endpoint::Endpoint;
 use crate::{
     BloomGuard, Builder, Inserted, Mode, NegativeCaching, PathPattern, Schedule, StoreError,
 };
@@ -150,7 +149,7 @@ pub(crate) fn builder(config: &Config, number: usize, name: &str) -> Builder {
     builder = builder.redis("redis://model");
     builder.place.servers = vec![match config.cluster {
         true => cluster::endpoint(number),
-        false => Endpoint::Primary(Arc::new(net::Address { instance: number, site: 0 }), None),
+        false => cluster::server(number),
     }];
     let schedule = config.period.map_or(Schedule::manual(), |period| Schedule::every(ms(period)));
     builder.rebuild(schedule, database::Scan)

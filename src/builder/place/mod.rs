@@ -82,8 +82,7 @@ impl Place {
             }
             None => {}
         }
-        let is_cluster = |server: &Endpoint| matches!(server, Endpoint::Cluster(_));
-        if self.foreign.is_some() && self.servers.iter().any(is_cluster) {
+        if self.foreign.is_some() && self.servers.iter().any(Endpoint::is_cluster) {
             // Its key and what the guard keeps beside it would be in different slots.
             combination(
                 "a foreign filter is in one redis, not in a cluster: redis+cluster:// is for the guard's own",

@@ -59,7 +59,7 @@ impl Builder {
             });
             let reason = match &servers[..] {
                 [] => "redis_each names no server",
-                all if all.iter().any(|one| matches!(one, Endpoint::Cluster(_))) => {
+                all if all.iter().any(Endpoint::is_cluster) => {
                     "redis_each spreads shards over servers, and a cluster does so by itself: redis"
                 }
                 _ => {

@@ -11,14 +11,15 @@ use std::fmt;
 use std::io;
 use std::sync::Arc;
 
-use ::redis::{ConnectionInfo, cmd};
-use futures_util::stream::{FuturesUnordered, StreamExt};
+use ::redis::cmd;
+use futures_util::future::join_all;
 use tokio::time::timeout;
 
+use super::endpoint::Endpoint;
 use super::named::{Names, Server};
-use crate::error::{SettingError, StoreError};
+use crate::error::StoreError;
 use crate::random;
-use crate::store::link::connector::{Access, CONNECT, Connector};
+use crate::store::link::connector::CONNECT;
 use crate::store::link::reply::{Reply, odd};
 use crate::store::link::resp::Packed;
 use crate::store::link::transport::{exchange, meaning};
@@ -30,37 +31,15 @@ const MAP: usize = 8 << 20;
 const SLOTS: &str = "CLUSTER SLOTS";
 const NOBODY: &str = "no node of the cluster says where the filter is";
 
-/// A Redis Cluster, as its URL names it.
-#[derive(Clone)]
-pub(crate) struct Cluster {
-    pub(super) named: Vec<Server>,
-    /// How to connect to a node, wherever it is.
-    pub(super) redis: ConnectionInfo,
-    pub(super) access: Access,
-    pub(crate) dial: Dial,
-}
-
-/// Returns a connector to a node, with all but the address as in the URL.
-pub(crate) type Dial = fn(&Server, &ConnectionInfo, &Access) -> Arc<dyn Connector>;
-
 /// Which node serves the slot of each key, as a node says.
 type Map = Vec<Option<Server>>;
 
 /// Which nodes serve the slots of some keys. As a connector it leads to the last key's node.
 pub(crate) struct Slots {
-    pub(super) cluster: Arc<Cluster>,
+    pub(super) endpoint: Endpoint,
+    /// The nodes that the URL names.
+    pub(super) nodes: Vec<Server>,
     pub(super) keys: Box<dyn Fn() -> Vec<Arc<str>> + Send + Sync>,
-}
-
-impl Cluster {
-    pub(super) fn with(&self, access: &Access) -> Result<Self, SettingError> {
-        access.judge(&self.redis)?;
-        Ok(Self { access: access.clone(), ..self.clone() })
-    }
-
-    fn dial(&self, node: &Server) -> Arc<dyn Connector> {
-        (self.dial)(node, &self.redis, &self.access)
-    }
 }
 
 impl Names for Slots {
@@ -69,56 +48,41 @@ impl Names for Slots {
     async fn primary(&self) -> io::Result<Server> {
         self.primaries().await?.pop().flatten().ok_or_else(|| nowhere(NOBODY))
     }
-
-    fn dial(&self, server: &Server) -> Arc<dyn Connector> {
-        self.cluster.dial(server)
-    }
 }
 
 impl Slots {
-    /// Asks some of the nodes that the URL names which nodes serve the keys' slots, all at once. Most decide: a node that is cut off
-    /// from the others goes on to name itself, and may be the quickest. Without a majority chance does, and so it does of the nodes
-    /// behind one name. Fails if none of them knows a node for any key.
+    /// Asks some of the nodes that the URL names which nodes serve the keys' slots, all at once. Most of those that answer decide: a
+    /// node that is cut off from the others goes on to name itself. Where as many name another, chance does, and so it does of the
+    /// nodes behind one name. Fails if none of them knows a node for any key.
     pub(crate) async fn primaries(&self) -> io::Result<Map> {
         let keys = (self.keys)();
         if keys.is_empty() {
             return Err(nowhere("no shard is on this node any more"));
         }
         // Beforehand: nodes are given less time.
-        self.cluster.access.credentials().await?;
-        let mut nodes = self.cluster.named.clone();
+        self.endpoint.access.credentials().await?;
+        let mut nodes = self.nodes.clone();
         nodes.sort_by_cached_key(|_| random::scatter());
         nodes.truncate(ASKED);
-        self.cluster.ask_some(&nodes, &keys).await
+        self.ask_some(&nodes, &keys).await
     }
-}
 
-impl Cluster {
     async fn ask_some(&self, nodes: &[Server], keys: &[Arc<str>]) -> io::Result<Map> {
-        let ask = async |(number, node)| {
+        let ask = async |node: &Server| {
             let late = StoreError::late(CONNECT);
             let map = timeout(CONNECT, self.ask(node, keys)).await.unwrap_or(Err(late));
-            (number, map.map_err(|error| format!("{node}: {error}")))
+            map.map_err(|error| format!("{node}: {error}"))
         };
-        let mut asked: FuturesUnordered<_> = nodes.iter().enumerate().map(ask).collect();
-        // In the order of asking: if two are at odds, the quicker one does not decide.
-        let mut maps = vec![None; nodes.len()];
-        let mut said = Vec::new();
-        while let Some((number, map)) = asked.next().await {
-            match map {
-                Ok(map) => maps[number] = Some(map),
-                Err(error) => said.push(error),
-            }
-            let most = named_by(&maps, maps.len() / 2 + 1);
-            if let Some(most) = most.filter(|most| most.iter().all(Option::is_some)) {
-                return Ok(most);
-            }
-        }
-        named_by(&maps, 1).ok_or_else(|| nowhere(&format!("{NOBODY}: {}", said.join("; "))))
+        let (maps, said): (Vec<_>, Vec<_>) =
+            join_all(nodes.iter().map(ask)).await.into_iter().partition(Result::is_ok);
+        let maps: Vec<Map> = maps.into_iter().flatten().collect();
+        let said: Vec<String> = said.into_iter().filter_map(Result::err).collect();
+        most_named(&maps).ok_or_else(|| nowhere(&format!("{NOBODY}: {}", said.join("; "))))
     }
 
     async fn ask(&self, node: &Server, keys: &[Arc<str>]) -> Result<Map, StoreError> {
-        let transport = self.dial(node).connect().await.map_err(|error| meaning(&error))?;
+        let transport =
+            self.endpoint.dial(node).connect().await.map_err(|error| meaning(&error))?;
         let slots = keys.iter().map(|key| cmd("CLUSTER").arg("KEYSLOT").arg(&**key).clone());
         let commands = slots.chain([cmd("CLUSTER").arg("SLOTS").clone()]);
         let packed = Packed::from_iter(commands).for_long_replies(MAP);
@@ -134,16 +98,15 @@ fn nowhere(reason: &str) -> io::Error {
     io::Error::new(io::ErrorKind::NotConnected, reason)
 }
 
-/// Returns for each key the node that most maps name, and `least` at least; the first of several. None without any map.
-fn named_by(maps: &[Option<Map>], least: usize) -> Option<Map> {
-    let keys = maps.iter().flatten().map(Vec::len).next()?;
+/// Returns for each key the node that most maps name; the first of several. None without any map.
+fn most_named(maps: &[Map]) -> Option<Map> {
     let named = |key: usize| {
-        let names = || maps.iter().flatten().filter_map(move |map| map.get(key)?.as_ref());
+        let names = || maps.iter().filter_map(move |map| map[key].as_ref());
         let votes = |node: &Server| names().filter(|name| *name == node).count();
-        let most = names().map(votes).max().filter(|most| *most >= least)?;
-        names().find(|node| votes(node) == most).cloned()
+        let most = names().map(votes).max();
+        names().find(|node| Some(votes(node)) == most).cloned()
     };
-    Some((0..keys).map(named).collect())
+    Some((0..maps.first()?.len()).map(named).collect())
 }
 
 /// Reads a map. In each range the primary stands before the replicas. Fails if no node serves any of the slots.
@@ -187,16 +150,10 @@ fn read_node(node: Reply, asked: &Server) -> Result<Server, StoreError> {
     })
 }
 
-impl fmt::Debug for Cluster {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let named: Vec<_> = self.named.iter().map(ToString::to_string).collect();
-        write!(f, "the cluster of {}", named.join(", "))
-    }
-}
-
 impl fmt::Debug for Slots {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.cluster.fmt(f)
+        let nodes: Vec<_> = self.nodes.iter().map(ToString::to_string).collect();
+        write!(f, "the cluster of {}", nodes.join(", "))
     }
 }
 
@@ -205,12 +162,13 @@ mod tests {
     use std::future::ready;
     use std::time::Duration;
 
-    use ::redis::{IntoConnectionInfo, RedisResult, Value};
+    use ::redis::{ConnectionAddr, RedisResult, Value};
     use futures_util::FutureExt;
     use tokio::time::sleep;
 
     use super::*;
     use crate::store::BoxFuture;
+    use crate::store::link::connector::Connector;
     use crate::store::link::resp::tests::values;
     use crate::store::link::transport::Transport;
     use crate::store::map::named::Named;
@@ -237,23 +195,20 @@ mod tests {
     }
 
     /// A cluster whose nodes' ports say which one each names, and how long it takes for that.
-    fn cluster(named: &[u16]) -> Arc<Cluster> {
-        let redis = "redis://node".into_connection_info().unwrap();
-        let node = |port: &u16| Server { host: "node".to_owned(), port: *port };
-        let named = named.iter().map(node).collect();
-        let dial: Dial = |server, _, _| {
-            let takes = match server.port / 1000 {
+    fn slots(ports: &[u16]) -> Slots {
+        let nodes: Vec<_> = ports.iter().map(|port| format!("node:{port}")).collect();
+        let mut endpoint =
+            Endpoint::parse(&format!("redis+cluster://{}", nodes.join(","))).unwrap();
+        endpoint.dial = |server, _| {
+            let ConnectionAddr::Tcp(_, port) = server.addr() else { unreachable!("no TLS") };
+            let takes = match port / 1000 {
                 0 => Some(Duration::ZERO),
                 1 => Some(CONNECT / 2),
                 _ => None,
             };
-            Arc::new(Node(server.port % 10, takes))
+            Arc::new(Node(port % 10, takes))
         };
-        Arc::new(Cluster { named, redis, access: Access::default(), dial })
-    }
-
-    fn slots(cluster: Arc<Cluster>) -> Slots {
-        Slots { cluster, keys: Box::new(|| vec![Arc::from("bg:{users}:bits")]) }
+        endpoint.slots([Arc::from("bg:{users}:bits")].into()).unwrap()
     }
 
     #[tokio::test(start_paused = true)]
@@ -270,16 +225,16 @@ mod tests {
             ([1, SLOW + 12, SLOW + 23], [1, 2, 3]),
             ([10, SILENT + 22, SLOW + 32], [2, 2, 2]),
         ] {
-            let slots = slots(cluster(&ports));
+            let slots = slots(&ports);
             for (first, expected) in expected.into_iter().enumerate() {
-                let mut nodes = slots.cluster.named.clone();
+                let mut nodes = slots.nodes.clone();
                 nodes.rotate_left(first);
-                let named = slots.cluster.ask_some(&nodes, &(slots.keys)()).await;
+                let named = slots.ask_some(&nodes, &(slots.keys)()).await;
                 let named = named.unwrap().pop().flatten().unwrap();
                 assert_eq!(named.port, expected, "{ports:?} from {first}");
             }
         }
-        let nobody = slots(cluster(&[SILENT + 1])).primaries().await;
+        let nobody = slots(&[SILENT + 1]).primaries().await;
         let error = nobody.unwrap_err().to_string();
         assert!(
             error.contains("no node of the cluster says where the filter is: node:3001"),
@@ -291,7 +246,9 @@ mod tests {
     async fn a_connection_to_a_node_that_is_not_named_once_more_is_replaced() {
         let another = "another primary is named: node:2, not node:1";
         for (port, replaced) in [(2, None), (1, Some(another))] {
-            let to_slot = Named::by(slots(cluster(&[2])));
+            let slots = slots(&[2]);
+            let endpoint = slots.endpoint.clone();
+            let to_slot = Named::by(slots, endpoint);
             let server = format!("node:{port}");
             assert_eq!(to_slot.replaced(Some(&server), false).await.as_deref(), replaced);
         }

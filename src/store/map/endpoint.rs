@@ -3,42 +3,46 @@
 use std::fmt;
 use std::sync::Arc;
 
-use ::redis::ConnectionInfo;
+use ::redis::{ConnectionAddr, ConnectionInfo};
 
-use super::cluster::{Cluster, Slots};
-use super::named::Named;
-use super::sentinel::{NamedPrimary, Sentinels};
+use super::cluster::Slots;
+use super::named::{Named, Server};
+use super::sentinel::Sentinels;
 use crate::error::SettingError;
 use crate::store::link::connector::{Access, Address, Connector};
 
 #[derive(Clone)]
-pub(crate) enum Endpoint {
-    /// At an address; none in tests.
-    Primary(Arc<dyn Connector>, Option<ConnectionInfo>),
-    /// Where Sentinels say.
-    Sentinels(NamedPrimary, Access),
-    Cluster(Arc<Cluster>),
+pub(crate) struct Endpoint {
+    pub(super) place: Place,
+    /// How to connect to the server. Where others name it, its address is left open.
+    pub(super) server: ConnectionInfo,
+    pub(super) access: Access,
+    pub(crate) dial: Dial,
 }
 
+#[derive(Clone)]
+pub(super) enum Place {
+    /// At the URL's address.
+    Address,
+    /// Where these Sentinels say, which know the primary by this name.
+    Sentinels(Vec<ConnectionInfo>, Arc<str>),
+    /// Where these nodes of a cluster say.
+    Cluster(Vec<Server>),
+}
+
+/// Returns a connector to a server. The simulation has its own.
+pub(crate) type Dial = fn(ConnectionInfo, Access) -> Arc<dyn Connector>;
+
 impl Endpoint {
-    pub(super) fn at(info: ConnectionInfo, access: Access) -> Self {
-        Self::Primary(Arc::new(Address::new(info.clone(), access)), Some(info))
+    pub(super) fn new(place: Place, server: ConnectionInfo) -> Self {
+        let dial: Dial = |server, access| Arc::new(Address::new(server, access));
+        Self { place, server, access: Access::default(), dial }
     }
 
     /// Returns the same endpoint with this access. Fails if the URL cannot have that beside it.
     pub(crate) fn with(&self, access: &Access) -> Result<Self, SettingError> {
-        Ok(match self {
-            Self::Primary(_, Some(info)) => {
-                access.judge(info)?;
-                Self::at(info.clone(), access.clone())
-            }
-            Self::Primary(_, None) => self.clone(),
-            Self::Sentinels(named, _) => {
-                access.judge(&named.redis)?;
-                Self::Sentinels(named.clone(), access.clone())
-            }
-            Self::Cluster(cluster) => Self::Cluster(Arc::new(cluster.with(access)?)),
-        })
+        access.judge(&self.server)?;
+        Ok(Self { access: access.clone(), ..self.clone() })
     }
 
     /// Returns a connector to the server that has a key. Which key that is may change.
@@ -46,33 +50,41 @@ impl Endpoint {
         &self,
         key: impl Fn() -> Option<Arc<str>> + Send + Sync + 'static,
     ) -> Arc<dyn Connector> {
-        match self {
-            Self::Primary(connector, _) => Arc::clone(connector),
-            Self::Sentinels(named, access) => {
-                Arc::new(Named::by(Sentinels::new(named.clone(), access.clone())))
+        match &self.place {
+            Place::Address => (self.dial)(self.server.clone(), self.access.clone()),
+            Place::Sentinels(sentinels, name) => {
+                let sentinels = Sentinels::new(sentinels, name, self);
+                Arc::new(Named::by(sentinels, self.clone()))
             }
-            Self::Cluster(cluster) => {
-                let cluster = Arc::clone(cluster);
+            Place::Cluster(nodes) => {
                 let keys = Box::new(move || key().into_iter().collect());
-                Arc::new(Named::by(Slots { cluster, keys }))
+                let slots = Slots { endpoint: self.clone(), nodes: nodes.clone(), keys };
+                Arc::new(Named::by(slots, self.clone()))
             }
         }
+    }
+
+    /// Returns a connector to a server that was named.
+    pub(super) fn dial(&self, server: &Server) -> Arc<dyn Connector> {
+        let by_tls = matches!(self.server.addr(), ConnectionAddr::TcpTls { .. });
+        let server = self.server.clone().set_addr(server.clone().addr(by_tls));
+        (self.dial)(server, self.access.clone())
+    }
+
+    pub(crate) fn is_cluster(&self) -> bool {
+        matches!(self.place, Place::Cluster(_))
     }
 
     /// Returns the user that the URL names, or Redis's own.
     #[cfg(feature = "cli")]
     pub(crate) fn user(&self) -> &str {
-        let info = match self {
-            Self::Primary(_, info) => info.as_ref(),
-            Self::Sentinels(named, _) => Some(&named.redis),
-            Self::Cluster(cluster) => Some(&cluster.redis),
-        };
-        info.and_then(|info| info.redis_settings().username()).unwrap_or("default")
+        self.server.redis_settings().username().unwrap_or("default")
     }
 
     pub(crate) fn slots(&self, keys: Arc<[Arc<str>]>) -> Option<Slots> {
-        let Self::Cluster(cluster) = self else { return None };
-        Some(Slots { cluster: Arc::clone(cluster), keys: Box::new(move || keys.to_vec()) })
+        let Place::Cluster(nodes) = &self.place else { return None };
+        let keys = Box::new(move || keys.to_vec());
+        Some(Slots { endpoint: self.clone(), nodes: nodes.clone(), keys })
     }
 }
 

@@ -5,13 +5,14 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ::redis::{ConnectionAddr, ConnectionInfo, RedisError, RedisResult};
+use ::redis::{ConnectionAddr, RedisError, RedisResult};
 use tokio::sync::Mutex;
 use tokio::time::{Instant, sleep};
 
+use super::endpoint::Endpoint;
 use crate::refusal::NAMED;
 use crate::store::BoxFuture;
-use crate::store::link::connector::{Access, Address, Connector};
+use crate::store::link::connector::Connector;
 use crate::store::link::transport::Transport;
 
 /// For how long new connections share an answer.
@@ -33,12 +34,6 @@ impl Server {
             false => ConnectionAddr::Tcp(host, port),
         }
     }
-
-    /// Returns its address, with all else like that of another server.
-    pub(super) fn address(&self, like: &ConnectionInfo, access: &Access) -> Address {
-        let addr = self.clone().addr(matches!(like.addr(), ConnectionAddr::TcpTls { .. }));
-        Address::new(like.clone().set_addr(addr), access.clone())
-    }
 }
 
 impl fmt::Display for Server {
@@ -52,19 +47,18 @@ pub(super) trait Names: fmt::Debug + Send + Sync {
     const OF_A_CLUSTER: bool;
 
     fn primary(&self) -> impl Future<Output = io::Result<Server>> + Send;
-
-    fn dial(&self, server: &Server) -> Arc<dyn Connector>;
 }
 
 pub(super) struct Named<N> {
     names: N,
+    endpoint: Endpoint,
     /// The last answer, and when it was asked for.
     last: Mutex<Option<(Server, Instant)>>,
 }
 
 impl<N: Names> Named<N> {
-    pub(super) fn by(names: N) -> Self {
-        Self { names, last: Mutex::default() }
+    pub(super) fn by(names: N, endpoint: Endpoint) -> Self {
+        Self { names, endpoint, last: Mutex::default() }
     }
 
     /// Returns the server that is named by an answer of at most this age; asks if there is none.
@@ -95,7 +89,7 @@ impl<N: Names> Connector for Named<N> {
                 }
                 io::Error::other(format!("{error}: {NAMED} {:?}", self.names)).into()
             };
-            self.names.dial(&server).connect().await.map_err(explained)
+            self.endpoint.dial(&server).connect().await.map_err(explained)
         })
     }
 
@@ -160,15 +154,12 @@ mod tests {
             sleep(FRESH * 5).await;
             Ok(Server { host: "node".to_owned(), port })
         }
-
-        fn dial(&self, _: &Server) -> Arc<dyn Connector> {
-            unreachable!("nobody connects")
-        }
     }
 
     #[tokio::test(start_paused = true)]
     async fn connections_made_together_share_an_answer_however_slow_and_a_later_look_has_its_own() {
-        let named = Named::by(Slow::default());
+        let endpoint = Endpoint::parse("redis://localhost").unwrap();
+        let named = Named::by(Slow::default(), endpoint);
         let port = async |age| named.named(age).await.unwrap().port;
         let later = async {
             sleep(FRESH).await;

@@ -11,32 +11,25 @@ use std::io;
 use std::sync::Arc;
 
 use ::redis::{ConnectionInfo, cmd};
+use futures_util::future::join_all;
 use parking_lot::Mutex;
-use tokio::sync::mpsc;
 use tokio::time::timeout;
 
+use super::endpoint::Endpoint;
 use super::named::{Names, Server};
 use crate::error::StoreError;
 use crate::refusal::Refusal;
-use crate::store::link::connector::{Access, Address, CONNECT, Connector};
+use crate::store::link::connector::{Address, CONNECT, Connector};
 use crate::store::link::reply::odd;
 use crate::store::link::transport::{Transport, ask, meaning};
 
 const ASKED: &str = "SENTINEL GET-MASTER-ADDR-BY-NAME";
 
-/// A primary, by the name that Sentinels have for it.
-#[derive(Clone)]
-pub(crate) struct NamedPrimary {
-    pub(super) sentinels: Vec<ConnectionInfo>,
-    pub(super) name: Arc<str>,
-    /// How to connect to it, wherever it is.
-    pub(super) redis: ConnectionInfo,
-}
-
 pub(super) struct Sentinels {
-    each: Vec<Arc<Sentinel>>,
-    primary: NamedPrimary,
-    access: Access,
+    each: Vec<Sentinel>,
+    /// The name that they have for the primary.
+    name: Arc<str>,
+    database: i64,
 }
 
 /// A Sentinel, and the connection on which it answered last.
@@ -46,13 +39,14 @@ struct Sentinel {
 }
 
 impl Sentinels {
-    pub(super) fn new(primary: NamedPrimary, access: Access) -> Self {
+    pub(super) fn new(sentinels: &[ConnectionInfo], name: &Arc<str>, endpoint: &Endpoint) -> Self {
         let sentinel = |info: &ConnectionInfo| Sentinel {
-            address: Address::new(info.clone(), access.to_sentinels()),
+            address: Address::new(info.clone(), endpoint.access.to_sentinels()),
             transport: Mutex::default(),
         };
-        let each = primary.sentinels.iter().map(sentinel).map(Arc::new).collect();
-        Self { each, primary, access }
+        let each = sentinels.iter().map(sentinel).collect();
+        let database = endpoint.server.redis_settings().db();
+        Self { each, name: Arc::clone(name), database }
     }
 }
 
@@ -61,45 +55,25 @@ impl Names for Sentinels {
 
     /// Asks all Sentinels, and returns the server that a majority names. Fails with what each has said.
     async fn primary(&self) -> io::Result<Server> {
-        let all = self.each.len();
-        let majority = all / 2 + 1;
-        let (answer, mut answers) = mpsc::channel(all);
-        for sentinel in &self.each {
-            let sentinel = Arc::clone(sentinel);
-            let name = Arc::clone(&self.primary.name);
-            let answer = answer.clone();
-            // It goes on when there is a majority: the next question needs its connection.
-            tokio::spawn(async move {
-                let late = StoreError::late(CONNECT);
-                let named = timeout(CONNECT, sentinel.ask(&name)).await.unwrap_or(Err(late));
-                let said = match &named {
-                    Ok(server) => format!("{:?} names {server}", sentinel.address),
-                    Err(error) => format!("{:?}: {error}", sentinel.address),
-                };
-                answer.send((named.ok(), said)).await.ok();
-            });
+        let ask = async |sentinel: &Sentinel| {
+            let late = StoreError::late(CONNECT);
+            timeout(CONNECT, sentinel.ask(&self.name)).await.unwrap_or(Err(late))
+        };
+        let named = join_all(self.each.iter().map(ask)).await;
+        let (all, majority) = (named.len(), named.len() / 2 + 1);
+        let votes = |server: &Server| named.iter().flatten().filter(|vote| *vote == server).count();
+        if let Some(server) = named.iter().flatten().find(|server| votes(server) >= majority) {
+            return Ok(server.clone());
         }
-        drop(answer);
-        let mut votes = Vec::new();
-        let mut all_said = Vec::new();
-        while let Some((named, said)) = answers.recv().await {
-            all_said.push(said);
-            let Some(server) = named else { continue };
-            votes.push(server.clone());
-            if votes.iter().filter(|vote| **vote == server).count() >= majority {
-                return Ok(server);
-            }
-        }
-        all_said.sort();
-        let name = &self.primary.name;
-        let said = all_said.join("; ");
+        let said = self.each.iter().zip(&named).map(|(sentinel, named)| match named {
+            Ok(server) => format!("{:?} names {server}", sentinel.address),
+            Err(error) => format!("{:?}: {error}", sentinel.address),
+        });
+        let said = said.collect::<Vec<_>>().join("; ");
+        let name = &self.name;
         let text =
             format!("{majority} of {all} sentinels have to name the same primary {name:?}: {said}");
         Err(io::Error::new(io::ErrorKind::NotConnected, text))
-    }
-
-    fn dial(&self, server: &Server) -> Arc<dyn Connector> {
-        Arc::new(server.address(&self.primary.redis, &self.access))
     }
 }
 
@@ -131,9 +105,9 @@ impl Sentinel {
 
 impl fmt::Debug for Sentinels {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?} of the sentinels ", self.primary.name)?;
+        write!(f, "{:?} of the sentinels ", self.name)?;
         f.debug_list().entries(self.each.iter().map(|sentinel| &sentinel.address)).finish()?;
-        match self.primary.redis.redis_settings().db() {
+        match self.database {
             0 => Ok(()),
             database => write!(f, ", database {database}"),
         }

@@ -7,17 +7,13 @@ use std::collections::BTreeMap;
 use std::net::Ipv6Addr;
 use std::num::NonZeroU16;
 use std::path::PathBuf;
-use std::sync::Arc;
 
 use ::redis::{ConnectionAddr, ConnectionInfo, IntoConnectionInfo, RedisConnectionInfo};
 use percent_encoding::percent_decode_str;
 
-use super::cluster::Cluster;
-use super::endpoint::Endpoint;
+use super::endpoint::{Endpoint, Place};
 use super::named::Server;
-use super::sentinel::NamedPrimary;
 use crate::error::SettingError;
-use crate::store::link::connector::Access;
 
 struct Parts<'a> {
     tls: bool,
@@ -81,7 +77,7 @@ impl<'a> Parts<'a> {
         let server =
             server.ok_or("it names several hosts, and is no +sentinel:// and no +cluster://")?;
         let info = self.info(server, self.account()?.set_db(database))?;
-        Ok(Endpoint::at(info, Access::default()))
+        Ok(Endpoint::new(Place::Address, info))
     }
 
     fn socket(&self) -> Result<Endpoint, String> {
@@ -92,7 +88,7 @@ impl<'a> Parts<'a> {
         let account = account(given.get("user"), given.get("pass"))?;
         let path = PathBuf::from(format!("/{}", decoded(self.path)?));
         let account = account.set_db(database("", &given)?);
-        Ok(Endpoint::at(info(ConnectionAddr::Unix(path), account)?, Access::default()))
+        Ok(Endpoint::new(Place::Address, info(ConnectionAddr::Unix(path), account)?))
     }
 
     fn sentinels(&self) -> Result<Endpoint, String> {
@@ -109,9 +105,8 @@ impl<'a> Parts<'a> {
         let sentinels = self.servers(26_379)?.into_iter();
         let sentinels = sentinels.map(|server| self.info(server, asked.clone()));
         let sentinels = sentinels.collect::<Result<_, _>>()?;
-        let redis = self.any(self.account()?.set_db(database(number, &given)?))?;
-        let named = NamedPrimary { sentinels, name: decoded(name)?.into(), redis };
-        Ok(Endpoint::Sentinels(named, Access::default()))
+        let primary = self.any(self.account()?.set_db(database(number, &given)?))?;
+        Ok(Endpoint::new(Place::Sentinels(sentinels, decoded(name)?.into()), primary))
     }
 
     fn cluster(&self) -> Result<Endpoint, String> {
@@ -119,12 +114,7 @@ impl<'a> Parts<'a> {
         if !self.path.is_empty() {
             return Err("a cluster has one database, so nothing follows its hosts".to_owned());
         }
-        Ok(Endpoint::Cluster(Arc::new(Cluster {
-            named: self.servers(6_379)?,
-            redis: self.any(self.account()?)?,
-            access: Access::default(),
-            dial: |node, like, by| Arc::new(node.address(like, by)),
-        })))
+        Ok(Endpoint::new(Place::Cluster(self.servers(6_379)?), self.any(self.account()?)?))
     }
 
     /// Returns the servers that the URL names. A Sentinel that is named twice would have two votes.

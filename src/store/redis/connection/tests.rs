@@ -26,7 +26,9 @@ impl Connector for NoConnector {
 
 /// Returns the shards of a filter whose Redis is never reached.
 pub(crate) fn unreached(settings: &Settings) -> Shards {
-    Shards::new(settings, &[Endpoint::Primary(Arc::new(NoConnector), None)])
+    let mut endpoint = Endpoint::parse("redis://localhost").unwrap();
+    endpoint.dial = |_, _| Arc::new(NoConnector);
+    Shards::new(settings, &[endpoint])
 }
 
 /// Returns a connection to a Redis process that sends by this transport, and has met this incarnation and the last generation
