@@ -97,6 +97,23 @@ impl StoreError {
         Self::NoAnswer { doubt: Doubt::Disconnected, reason: reason.into() }
     }
 
+    pub(crate) fn not_yet() -> Self {
+        Self::disconnected("not connected yet")
+    }
+
+    /// Nothing was asked, as this has kept the process from joining Redis.
+    pub(crate) fn not_joined(because: &Self) -> Self {
+        Self::NoAnswer { doubt: because.doubt(), reason: because.reason() }
+    }
+
+    /// Returns the reason in words, without what its doubt says already.
+    pub(crate) fn reason(&self) -> String {
+        match self {
+            Self::NoAnswer { doubt, reason } if *doubt != Doubt::Timeout => reason.clone(),
+            other => other.to_string(),
+        }
+    }
+
     pub(crate) fn late(deadline: Duration) -> Self {
         Self::NoAnswer { doubt: Doubt::Timeout, reason: format!("{deadline:?}") }
     }

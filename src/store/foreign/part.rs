@@ -25,7 +25,6 @@ use crate::store::link::queue::PendingCheck;
 use crate::store::link::refusal::Consequences;
 use crate::store::link::reply::{Reply, odd};
 use crate::store::link::session::{Handshake, Purpose, Session};
-use crate::store::link::supervised::LinkTrouble;
 use crate::store::link::transport::{HANDSHAKE, Transport, ask, exchange};
 use crate::store::map::endpoint::Endpoint;
 use crate::store::{BoxFuture, LiveFilter, Lookup};
@@ -125,14 +124,13 @@ impl Part {
     /// Asks commands between two readings of the evidence; returns both, and the replies between.
     async fn ask_between(
         &self,
-        count: usize,
         purpose: Purpose,
         session: &Arc<Session<()>>,
         commands: impl IntoIterator<Item = Cmd>,
         deadline: Duration,
     ) -> Result<([Known; 2], Vec<Value>), StoreError> {
         let all = self.evidence().chain(commands).chain(self.evidence()).collect();
-        let replies = self.node.link.ask(count, purpose, session, all, deadline).await?;
+        let replies = self.node.link.ask(purpose, session, all, deadline).await?;
         let between = replies.len() - 2 * self.evidence().count();
         let (mut replies, run) = (replies.into_iter(), session.process.run);
         let before = self.read(&mut replies, run)?;
@@ -247,12 +245,12 @@ impl Part {
             }
             _ => self.layout.add(size, &self.key, ids),
         };
-        let read = self.ask_between(1, Purpose::Inserts, &connection, set, ATTEMPT).await;
+        let read = self.ask_between(Purpose::Inserts, &connection, set, ATTEMPT).await;
         // Before the insert is acknowledged: a statement vouches for all acknowledged inserts.
         self.heed(&*transport, Some(&known), read.as_ref().map(|(found, _)| &found[..])).await?;
         let (found, replies) = read?;
         if !self.node.link.uses(&connection) {
-            return Err(LinkTrouble::not_yet().into());
+            return Err(StoreError::not_yet());
         }
         replies.into_iter().try_for_each(|reply| is_added(Reply::new("an insert", reply)))?;
         let [before, behind] = &found;
@@ -274,18 +272,16 @@ impl Part {
     }
 
     pub(super) fn condition(&self) -> (Result<LiveFilter, Doubt>, Option<String>) {
-        let broken = self.node.link.trouble();
         let Some(known) = self.node.link.current().and_then(|_| self.known.load_full()) else {
-            let LinkTrouble { doubt, reason } = broken.unwrap_or_else(LinkTrouble::not_yet);
-            return (Err(doubt), Some(reason));
+            let broken = self.node.link.trouble().unwrap_or_else(StoreError::not_yet);
+            return (Err(broken.doubt()), Some(broken.reason()));
         };
         let live = self.trusted(&known).map(Statement::live);
-        let trouble = broken.map(|broken| broken.reason).or_else(|| {
-            let why = live.as_ref().err()?;
+        let trouble = live.as_ref().err().map(|why| {
             let unstated =
                 || format!("{why}, and it is not stated that it is whole (trust_foreign)");
             let reason = known.size.as_ref().err().cloned().unwrap_or_else(unstated);
-            Some(format!("{}: {reason}", self.of))
+            format!("{}: {reason}", self.of)
         });
         (live, trouble)
     }
@@ -333,8 +329,7 @@ impl Checks for Part {
         let ids: Vec<&[u8]> = waiting.iter().map(|one| one.asked.as_bytes()).collect();
         let count = ids.len();
         let asked = [self.layout.ask(size, &self.key, &ids)];
-        let read =
-            self.ask_between(count, Purpose::Checks, session, asked, node.check_deadline).await;
+        let read = self.ask_between(Purpose::Checks, session, asked, node.check_deadline).await;
         let read = read.and_then(|(found, between)| {
             let bits = between.into_iter().next().unwrap_or(Value::Nil);
             Ok((found, held(Reply::new(STEP, bits), size.hashes, count)?))
@@ -367,7 +362,7 @@ impl Handshake<()> for Weak<Part> {
         process: &'a RedisProcess,
     ) -> BoxFuture<'a, Result<(), StoreError>> {
         Box::pin(async move {
-            let part = self.upgrade().ok_or_else(LinkTrouble::not_yet)?;
+            let part = self.upgrade().ok_or_else(StoreError::not_yet)?;
             part.look(transport, process.run).await.map(drop)
         })
     }

@@ -180,8 +180,7 @@ impl Part {
         command: Cmd,
     ) -> Result<Reply, StoreError> {
         let link = &self.node.link;
-        let reply =
-            link.ask(1, Purpose::Inserts, connection, command.into(), DEADLINE).await?.pop();
+        let reply = link.ask(Purpose::Inserts, connection, command.into(), DEADLINE).await?.pop();
         Ok(Reply::new("trust", reply.unwrap_or(Value::Nil)))
     }
 }

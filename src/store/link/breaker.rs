@@ -10,9 +10,11 @@ use tokio::sync::{Notify, Semaphore, SemaphorePermit};
 use tokio::time::Instant;
 
 use super::driver::QUEUE;
+use super::queue::BATCHES;
 
-/// Calls given up in a row, by a time-out or by their callers, that open the breaker until a poll is answered.
-const GIVEN_UP: u32 = 32;
+/// Calls given up in a row, by a time-out or by their callers, that open the breaker until a poll is answered: as many as there may
+/// be batches of checks under way.
+const GIVEN_UP: u32 = BATCHES as u32;
 /// For how long no call must have been answered. Clients choose when to hang up: many that do so at once say nothing of Redis.
 const SILENCE: Duration = Duration::from_millis(20);
 
@@ -45,29 +47,19 @@ impl CircuitBreaker {
         }
     }
 
-    pub(super) fn is_open(&self) -> bool {
-        self.is_open.load(Ordering::Relaxed)
-    }
-
     /// Waits for room for a call and, if it may wait for that, until the breaker is closed. Returns nothing if it may not.
-    pub(super) async fn enter(&self, callers: usize, may_wait: bool) -> Option<Call<'_>> {
+    pub(super) async fn enter(&self, may_wait: bool) -> Option<Call<'_>> {
+        let room = self.room.acquire().await.ok()?;
         loop {
-            while self.is_open() {
-                if !may_wait {
-                    return None;
-                }
-                let closed = self.closed.notified();
-                // An answer before this is not missed.
-                if self.is_open() {
-                    closed.await;
-                }
+            // First, so that no answer is missed.
+            let closed = self.closed.notified();
+            if !self.is_open.load(Ordering::Relaxed) {
+                return Some(Call { breaker: self, answered: false, _room: room });
             }
-            let room = self.room.acquire().await.ok()?;
-            // It may have opened during the wait.
-            if !self.is_open() {
-                let callers = u32::try_from(callers).unwrap_or(u32::MAX);
-                return Some(Call { breaker: self, callers, answered: false, _room: room });
+            if !may_wait {
+                return None;
             }
+            closed.await;
         }
     }
 
@@ -76,20 +68,19 @@ impl CircuitBreaker {
         if self.given_up.load(Ordering::Relaxed) > 0 {
             self.given_up.store(0, Ordering::Relaxed);
         }
-        if self.is_open() {
+        if self.is_open.load(Ordering::Relaxed) {
             self.is_open.store(false, Ordering::Relaxed);
             self.closed.notify_waiters();
         }
     }
 
-    fn note_given_up(&self, callers: u32) {
+    fn note_given_up(&self) {
         let now = u64::try_from(self.origin.elapsed().as_micros()).unwrap_or(u64::MAX);
         // Before it is counted: whoever sees the count sees since when, too.
         if self.given_up.load(Ordering::Relaxed) == 0 {
             self.given_up_since.store(now, Ordering::Relaxed);
         }
-        let before = self.given_up.fetch_add(callers, Ordering::AcqRel);
-        let count = before.saturating_add(callers);
+        let count = self.given_up.fetch_add(1, Ordering::AcqRel) + 1;
         let since = self.given_up_since.load(Ordering::Relaxed);
         let silent = Duration::from_micros(now.saturating_sub(since)) >= SILENCE;
         if count >= GIVEN_UP && silent && !self.is_open.swap(true, Ordering::Relaxed) {
@@ -101,7 +92,6 @@ impl CircuitBreaker {
 /// A call that has been sent. Dropped before it is answered, it counts as given up.
 pub(super) struct Call<'a> {
     breaker: &'a CircuitBreaker,
-    callers: u32,
     answered: bool,
     _room: SemaphorePermit<'a>,
 }
@@ -117,7 +107,7 @@ impl Drop for Call<'_> {
         if self.answered {
             self.breaker.note_answered();
         } else {
-            self.breaker.note_given_up(self.callers);
+            self.breaker.note_given_up();
         }
     }
 }

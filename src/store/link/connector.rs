@@ -7,7 +7,7 @@ use std::fmt;
 use std::future::ready;
 use std::io;
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use ::redis::{ConnectionAddr, ConnectionInfo, ErrorKind, RedisError, RedisResult, cmd};
@@ -15,7 +15,7 @@ use futures_util::future::select_ok;
 use tokio::net::{TcpStream, lookup_host};
 #[cfg(feature = "tls")]
 use tokio::task::spawn_blocking;
-use tokio::time::timeout;
+use tokio::time::{Instant, sleep_until, timeout};
 
 use super::credentials::{Credentials, Provider};
 use super::driver::Driver;
@@ -30,6 +30,8 @@ use crate::store::BoxFuture;
 pub(crate) const CONNECT: Duration = Duration::from_millis(250);
 /// How many addresses of one name are dialled at once.
 const DIALLED: usize = 3;
+/// The shortest time from one renewal of credentials to the next, and from one attempt at it.
+const RENEWED: Duration = Duration::from_secs(1);
 
 /// Opens connections to one server, wherever it is.
 pub(crate) trait Connector: fmt::Debug + Send + Sync {
@@ -106,6 +108,7 @@ impl Access {
 }
 
 /// The address of a real server.
+#[derive(Clone)]
 pub(crate) struct Address {
     info: ConnectionInfo,
     access: Access,
@@ -114,12 +117,13 @@ pub(crate) struct Address {
 impl Connector for Address {
     fn connect(&self) -> BoxFuture<'_, RedisResult<Arc<dyn Transport>>> {
         Box::pin(async move {
-            let credentials = self.access.credentials().await?;
             let late = |_| io::Error::new(io::ErrorKind::TimedOut, "redis is out of reach");
             let mut driver = timeout(CONNECT, self.open()).await.map_err(late)??;
-            driver.until = credentials.as_ref().and_then(|given| given.ends);
-            self.introduce(&driver, credentials.as_ref()).await?;
-            Ok(Arc::new(driver) as Arc<dyn Transport>)
+            let renewal = self.introduce(&driver).await?;
+            Ok(Arc::new_cyclic(|opened| {
+                driver.tasks.spawn(self.clone().renew(Weak::clone(opened), renewal));
+                driver
+            }) as Arc<dyn Transport>)
         })
     }
 }
@@ -164,12 +168,14 @@ impl Address {
         Ok((Arc::new(config).into(), host.to_owned().try_into()?))
     }
 
-    /// Sends credentials, and which database is asked for.
-    async fn introduce(&self, driver: &Driver, given: Option<&Credentials>) -> RedisResult<()> {
+    /// Sends credentials, and which database is asked for. Returns when to do so again.
+    async fn introduce(&self, driver: &Driver) -> RedisResult<Option<Instant>> {
+        let given = self.access.credentials().await?;
         let settings = self.info.redis_settings();
         let mut commands = Vec::new();
-        let user = given.and_then(|given| given.user.as_deref()).or(settings.username());
-        if let Some(password) = given.map(|given| &*given.password).or(settings.password()) {
+        let user = given.as_ref().and_then(|given| given.user.as_deref()).or(settings.username());
+        let password = given.as_ref().map(|given| &*given.password).or(settings.password());
+        if let Some(password) = password {
             commands.push(cmd("AUTH").arg(user).arg(password).clone());
         }
         if settings.db() != 0 {
@@ -177,7 +183,18 @@ impl Address {
         }
         let late = |_| io::Error::new(io::ErrorKind::TimedOut, "redis does not answer");
         let sent = driver.send(commands.into_iter().collect());
-        timeout(HANDSHAKE, sent).await.map_err(late)?.map(drop)
+        timeout(HANDSHAKE, sent).await.map_err(late)??;
+        Ok(given.and_then(|given| given.renewal))
+    }
+
+    /// Shows Redis new credentials before those of a connection end. If there are none, or Redis refuses them, the connection is as good
+    /// as before, and its end tells why there is no other.
+    async fn renew(self, driver: Weak<Driver>, mut renewal: Option<Instant>) {
+        while let Some(at) = renewal {
+            sleep_until(at.max(Instant::now() + RENEWED)).await;
+            let Some(driver) = driver.upgrade() else { return };
+            renewal = self.introduce(&driver).await.unwrap_or(renewal);
+        }
     }
 }
 

@@ -19,10 +19,8 @@ use crate::refusal::PROVIDER;
 const ASKED: Duration = Duration::from_secs(5);
 /// For how long connections share an answer, also one that Redis refuses.
 const FRESH: Duration = Duration::from_secs(1);
-/// How long before the credentials end a connection is renewed, at most; at least half of it.
+/// How long before credentials end others are asked for, at most; at least half of it.
 const AHEAD: Duration = Duration::from_secs(10);
-/// The shortest time from one renewal to the next.
-const SHORTEST: Duration = Duration::from_secs(1);
 
 /// What a provider gives: a future on the heap, so that there can be providers of any type.
 pub type GivenCredentials<'a> =
@@ -35,14 +33,15 @@ pub type GivenCredentials<'a> =
 pub struct Credentials {
     pub(super) user: Option<String>,
     pub(super) password: String,
-    pub(super) ends: Option<Instant>,
+    /// When to ask for others.
+    pub(super) renewal: Option<Instant>,
 }
 
 impl Credentials {
     /// Returns a password that does not end, for the user that the URL names, or else Redis's default user.
     #[must_use]
     pub fn new(password: impl Into<String>) -> Self {
-        Self { user: None, password: password.into(), ends: None }
+        Self { user: None, password: password.into(), renewal: None }
     }
 
     /// Names the user.
@@ -51,30 +50,24 @@ impl Credentials {
         Self { user: Some(user.into()), ..self }
     }
 
-    /// Has them end after this time, counted from this call. Connections are renewed five to ten seconds before, or in the last half
-    /// of a shorter time; not more than once a second.
+    /// Has them end after this time, counted from this call. The provider is asked for others five to ten seconds before, or in the
+    /// last half of a shorter time, and connections show them to Redis by AUTH; not more than once a second.
     #[must_use]
     pub fn expires_in(self, time: Duration) -> Self {
-        Self { ends: Instant::now().checked_add(time), ..self }
+        // At random, so that processes do not all renew theirs at once.
+        let ahead = AHEAD.min(time / 2).mul_f64(0.5 + random::fraction() / 2.0);
+        Self { renewal: Instant::now().checked_add(time - ahead), ..self }
     }
 }
 
 impl fmt::Debug for Credentials {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let left = self.ends.map(|ends| ends.saturating_duration_since(Instant::now()));
+        let left = self.renewal.map(|at| at.saturating_duration_since(Instant::now()));
         f.debug_struct("Credentials")
             .field("user", &self.user)
-            .field("expires_in", &left)
+            .field("renewed_in", &left)
             .finish_non_exhaustive()
     }
-}
-
-/// Returns when to renew a connection whose credentials end then: at random, so that processes do not all do it at once.
-pub(super) fn renewal(ends: Instant) -> Instant {
-    let now = Instant::now();
-    let rest = ends.saturating_duration_since(now);
-    let ahead = AHEAD.min(rest / 2);
-    now + (rest - ahead.mul_f64(0.5 + random::fraction() / 2.0)).max(SHORTEST)
 }
 
 /// Says which user and password Redis is to be told, whenever a connection is made: passwords that are rotated, tokens that end.
@@ -176,17 +169,17 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn a_connection_is_renewed_some_seconds_before_its_credentials_end() {
+    async fn others_are_asked_for_some_seconds_before_credentials_end() {
         let second = Duration::from_secs(1);
         for (time, earliest, latest) in [
             (3_600 * second, 3_590 * second, 3_595 * second),
             (20 * second, 10 * second, 15 * second),
             (4 * second, 2 * second, 3 * second),
-            (second, second, second),
-            (Duration::ZERO, second, second),
+            (Duration::ZERO, Duration::ZERO, Duration::ZERO),
         ] {
             for _ in 0..100 {
-                let after = renewal(Instant::now() + time) - Instant::now();
+                let given = Credentials::new("token").expires_in(time);
+                let after = given.renewal.unwrap() - Instant::now();
                 assert!((earliest..=latest).contains(&after), "{time:?}: {after:?}");
             }
         }

@@ -8,8 +8,7 @@ use std::sync::{Arc, OnceLock};
 use ::redis::{RedisError, RedisResult, Value};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, split};
 use tokio::sync::{mpsc, oneshot};
-use tokio::task::AbortHandle;
-use tokio::time::Instant;
+use tokio::task::JoinSet;
 
 use super::resp::{Packed, Reader};
 use super::transport::{Transport, words};
@@ -28,8 +27,8 @@ pub(crate) struct Driver {
     /// Why the connection has ended.
     ended: Arc<OnceLock<String>>,
     pub(super) local: Option<SocketAddr>,
-    pub(super) until: Option<Instant>,
-    task: AbortHandle,
+    /// They end with it.
+    pub(super) tasks: JoinSet<()>,
 }
 
 type Answer = oneshot::Sender<RedisResult<Vec<Value>>>;
@@ -54,7 +53,8 @@ impl Driver {
         let (requests, mut received) = mpsc::channel(QUEUE);
         let ended = Arc::new(OnceLock::new());
         let why = Arc::clone(&ended);
-        let task = tokio::spawn(async move {
+        let mut tasks = JoinSet::new();
+        tasks.spawn(async move {
             let mut sent = VecDeque::new();
             if let Err(error) = drive(stream, &mut received, &mut sent).await {
                 // Redis may have refused the first request, and hung up.
@@ -63,18 +63,12 @@ impl Driver {
                 why.get_or_init(|| refused.map_or_else(|| error.to_string(), |it| words(&it)));
             }
         });
-        Self { requests, ended, local: None, until: None, task: task.abort_handle() }
+        Self { requests, ended, local: None, tasks }
     }
 
     fn has_ended(&self) -> RedisError {
         let why = self.ended.get().map_or("the connection has ended", String::as_str);
         io::Error::new(io::ErrorKind::BrokenPipe, why.to_owned()).into()
-    }
-}
-
-impl Drop for Driver {
-    fn drop(&mut self) {
-        self.task.abort();
     }
 }
 
@@ -98,10 +92,6 @@ impl Transport for Driver {
 
     fn local(&self) -> Option<SocketAddr> {
         self.local
-    }
-
-    fn until(&self) -> Option<Instant> {
-        self.until
     }
 }
 

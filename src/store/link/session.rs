@@ -1,7 +1,7 @@
 //! A session: the connections to one Redis process, one for each kind of work, and what was learnt when they were made.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
 
 use arc_swap::ArcSwap;
 use tokio::time::Instant;
@@ -26,8 +26,7 @@ impl Purpose {
 
 /// Connections that have shown that one Redis process is at their other ends. They are made, polled and given up together.
 pub(crate) struct Session<I> {
-    /// Replaced when their credentials are renewed.
-    transports: ArcSwap<Transports>,
+    transports: Transports,
     /// The server, if Sentinels or nodes of a cluster have named it.
     pub(super) server: Option<String>,
     pub(crate) process: RedisProcess,
@@ -36,8 +35,6 @@ pub(crate) struct Session<I> {
     pub(super) since: Instant,
     clock: ArcSwap<Clock>,
     may_evict: AtomicBool,
-    /// Why a call has taken it out of use.
-    pub(super) withdrawn: OnceLock<StoreError>,
 }
 
 /// A connection for each purpose, in their order.
@@ -52,30 +49,19 @@ impl<I> Session<I> {
     ) -> Self {
         let Look { process, clock, may_evict } = look;
         Self {
-            transports: ArcSwap::from_pointee(transports),
+            transports,
             server,
             process,
             identity,
             since: Instant::now(),
             clock: ArcSwap::from_pointee(clock),
             may_evict: AtomicBool::new(may_evict),
-            withdrawn: OnceLock::new(),
         }
     }
 
     /// Returns a connection, for commands that no deadline and no breaker concerns.
     pub(crate) fn transport(&self, purpose: Purpose) -> Arc<dyn Transport> {
-        Arc::clone(&self.transports.load()[purpose as usize])
-    }
-
-    /// Returns when the credentials of a connection end, the first that do.
-    pub(super) fn credentials_end(&self) -> Option<Instant> {
-        self.transports.load().iter().filter_map(|transport| transport.until()).min()
-    }
-
-    /// Sends by other connections to the same process from now on. Commands under way end on the old ones.
-    pub(super) fn go_by(&self, transports: Transports) {
-        self.transports.store(Arc::new(transports));
+        Arc::clone(&self.transports[purpose as usize])
     }
 
     /// Returns Redis's clock at a local instant, µs since the Unix epoch. It is ahead of the truth by no
@@ -114,19 +100,13 @@ pub(crate) trait Handshake<I>: Send + Sync {
         process: &'a RedisProcess,
     ) -> BoxFuture<'a, Result<I, StoreError>>;
 
-    /// Checks, with each poll, whether what was learnt still holds. [`StoreError::NoAnswer`] says that Redis is lost, any other error
-    /// that it is another Redis.
+    /// Checks, with each poll, whether what was learnt still holds. An error ends the session.
     fn recheck<'a>(
         &'a self,
         transport: &'a dyn Transport,
         process: &'a RedisProcess,
         identity: &'a I,
     ) -> BoxFuture<'a, Result<(), StoreError>>;
-
-    /// Whether a session serves several filters, and outlasts trouble with one of them.
-    fn serves_several(&self) -> bool {
-        false
-    }
 }
 
 #[cfg(test)]

@@ -28,11 +28,6 @@ pub(crate) trait Transport: Send + Sync {
     fn local(&self) -> Option<SocketAddr> {
         None
     }
-
-    /// Returns when the credentials end by which it was opened, if they do.
-    fn until(&self) -> Option<Instant> {
-        None
-    }
 }
 
 /// How long each exchange of a handshake, and each poll, may take.

@@ -17,7 +17,6 @@ use crate::store::link::attempts::{ATTEMPT, Attempts, IDS_PER_CALL};
 use crate::store::link::reply::{Reply, odd};
 use crate::store::link::script::{Script, masks};
 use crate::store::link::session::Purpose;
-use crate::store::link::supervised::LinkTrouble;
 
 /// An add needs next to no memory, and one that a full memory refuses would fail the application's write.
 static ADD: Script = Script::despite_oom("add.lua", include_str!("add.lua"));
@@ -72,7 +71,7 @@ impl Shard {
         self.copies.hold(&digests, digester.key_id());
         // A replay in a later session may have begun without them.
         if !self.is_on(&connection) {
-            return Err(LinkTrouble::not_yet().into());
+            return Err(StoreError::not_yet());
         }
         Ok(inserted)
     }
@@ -106,7 +105,7 @@ impl Shard {
                     // The metadata were lost or made anew: the next connection joins them.
                     self.view.store(None);
                     self.withdraw(connection);
-                    return Err(LinkTrouble::not_yet().into());
+                    return Err(StoreError::not_yet());
                 }
                 _ => return Err(odd(ADD.name(), outcome)),
             }

@@ -16,7 +16,6 @@ use crate::store::link::reply::Reply;
 use crate::store::link::resp::Packed;
 use crate::store::link::script::Script;
 use crate::store::link::session::{Purpose, Session};
-use crate::store::link::supervised::LinkTrouble;
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Asked {
@@ -55,7 +54,7 @@ impl Connection {
         shared: Arc<NodeSession>,
         purpose: Purpose,
         shard: usize,
-    ) -> Result<Self, LinkTrouble> {
+    ) -> Result<Self, StoreError> {
         let identity = shared.on.identity.of(shard)?;
         Ok(Self { shared, purpose, shard, identity })
     }
@@ -70,17 +69,16 @@ impl Connection {
         command: impl Into<Packed>,
         deadline: Duration,
     ) -> Result<Reply, StoreError> {
-        let reply = self.send(1, command.into(), deadline).await?.pop();
+        let reply = self.send(command.into(), deadline).await?.pop();
         Ok(Reply::new(step, reply.unwrap_or(Value::Nil)))
     }
 
     pub(crate) async fn send(
         &self,
-        callers: usize,
         packed: Packed,
         deadline: Duration,
     ) -> Result<Vec<Value>, StoreError> {
-        self.node.link.ask(callers, self.purpose, &self.on, packed, deadline).await
+        self.node.link.ask(self.purpose, &self.on, packed, deadline).await
     }
 
     pub(crate) async fn script(
@@ -99,13 +97,13 @@ impl Connection {
 pub(crate) struct Identities(Box<[ArcSwap<Place>]>);
 
 /// What a session learnt of one shard, or why it has not joined it.
-type Place = Result<Arc<Identity>, LinkTrouble>;
+type Place = Result<Arc<Identity>, StoreError>;
 
 pub(crate) type JoinedAll = Session<Identities>;
 
 impl Identities {
     pub(crate) fn none(shards: usize) -> Self {
-        let place = |_| ArcSwap::from_pointee(Err(LinkTrouble::not_yet()));
+        let place = |_| ArcSwap::from_pointee(Err(StoreError::not_yet()));
         Self((0..shards).map(place).collect())
     }
 
@@ -123,7 +121,7 @@ impl Identities {
     }
 
     /// Notes what was learnt of a shard, or why it is not joined.
-    pub(crate) fn note(&self, shard: usize, place: Result<Identity, LinkTrouble>) {
+    pub(crate) fn note(&self, shard: usize, place: Result<Identity, StoreError>) {
         self.0[shard].store(Arc::new(place.map(Arc::new)));
     }
 }

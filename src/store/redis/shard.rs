@@ -20,7 +20,6 @@ use crate::filter::{Header, newer};
 use crate::refusal::Refusal;
 use crate::store::link::script::Script;
 use crate::store::link::session::Purpose;
-use crate::store::link::supervised::LinkTrouble;
 use crate::store::{Condition, FleetView, LiveFilter, SeenMetadata, Survey};
 use crate::verdict::Doubt;
 
@@ -82,10 +81,13 @@ impl Shard {
     }
 
     /// Returns a connection that has joined this shard's metadata, or why there is none, if that is known.
-    pub(crate) fn current(&self, purpose: Purpose) -> Result<Connection, Option<LinkTrouble>> {
+    pub(crate) fn current(&self, purpose: Purpose) -> Result<Connection, StoreError> {
         let node = self.node();
-        let Some(on) = node.link.current() else { return Err(node.link.trouble()) };
-        Ok(Connection::of(Arc::new(NodeSession { node, on }), purpose, self.number)?)
+        let on = node
+            .link
+            .current()
+            .ok_or_else(|| node.link.trouble().unwrap_or_else(StoreError::not_yet))?;
+        Connection::of(Arc::new(NodeSession { node, on }), purpose, self.number)
     }
 
     /// Waits, up to a deadline, for a connection that has joined this shard's metadata. Fails with what the last attempt met.
@@ -111,7 +113,7 @@ impl Shard {
                     Err(trouble) => trouble,
                 };
             if self.of == 1 || timeout_at(end, joins).await.is_err() {
-                return Err(trouble.into());
+                return Err(trouble);
             }
         }
     }
@@ -121,7 +123,7 @@ impl Shard {
         if self.of > 1 {
             if connection.is_joined() {
                 let reason = "the shard's metadata or its data are not those the connection met";
-                let trouble = LinkTrouble { doubt: Doubt::Disconnected, reason: reason.to_owned() };
+                let trouble = StoreError::disconnected(reason);
                 connection.on.identity.note(self.number, Err(trouble));
             }
             connection.node.link.look_now();
@@ -250,9 +252,8 @@ impl Shard {
         let connection = match self.current(Purpose::Checks) {
             Ok(connection) => connection,
             Err(trouble) => {
-                let doubt = trouble.as_ref().map_or(Doubt::Disconnected, |trouble| trouble.doubt);
-                let trouble = trouble.map(|trouble| trouble.reason);
-                return Condition { copy, ..Condition::of(Err(doubt), trouble) };
+                let none = Condition::of(Err(trouble.doubt()), Some(trouble.reason()));
+                return Condition { copy, ..none };
             }
         };
         let doubt = *self.doubt.lock();
@@ -264,8 +265,7 @@ impl Shard {
         });
         let fleet = connection.identity.fleet.load();
         let describe = |doubt| format!("key {:?}: {doubt}", self.known.keys.bits);
-        let trouble = connection.node.link.trouble().map(|trouble| trouble.reason);
-        let trouble = trouble.or_else(|| live.as_ref().err().map(describe));
+        let trouble = live.as_ref().err().map(describe);
         let settling = fleet.settles_for();
         let record = fleet.record.filter(|_| fleet.holds());
         let live = live.map(|header| self.figures(header));

@@ -89,8 +89,8 @@ impl Checks for Shards {
 
 impl<'a> Part<'a> {
     pub(super) fn new(shard: &'a Shard, shared: Arc<NodeSession>, checks: &[PendingCheck]) -> Self {
-        let connection =
-            Connection::of(shared, Purpose::Checks, shard.number).map_err(|trouble| trouble.doubt);
+        let connection = Connection::of(shared, Purpose::Checks, shard.number)
+            .map_err(|trouble| trouble.doubt());
         let mut asked: SmallVec<[Asked; FEW]> = checks.iter().map(|check| check.asked).collect();
         asked.dedup_by(|one, kept| {
             let is_one = one.digest == kept.digest;
@@ -340,16 +340,14 @@ async fn send(
     at_once: usize,
     deadline: Duration,
 ) -> Result<SmallVec<[Result<BatchReply, Doubt>; 1]>, StoreError> {
-    let asking = || parts.iter().filter_map(|part| part.question.as_ref().map(|of| (part, of)));
-    let questions: SmallVec<[&Question<'_>; 1]> = asking().map(|(_, question)| question).collect();
-    let callers = asking().map(|(part, _)| part.callers);
+    let questions: SmallVec<[&Question<'_>; 1]> =
+        parts.iter().filter_map(|part| part.question.as_ref()).collect();
     let bytes = questions.iter().map(|of| of.digests.len() * BYTES_AN_ID + BYTES_A_FILTER);
     let mut packed = Packed::with_capacity(bytes.sum());
     questions.chunks(at_once).for_each(|questions| commands(&mut packed, questions));
     let fences = questions.iter().filter(|of| of.fence.is_some()).count();
     let packed = packed.for_long_replies(fences * BYTES_A_PAGE);
-    let callers = callers.sum::<usize>().max(1);
-    let mut replies = connection.send(callers, packed, deadline).await?.into_iter();
+    let mut replies = connection.send(packed, deadline).await?.into_iter();
     let mut said = SmallVec::new();
     for questions in questions.chunks(at_once) {
         said.extend(answer::read(&mut replies, questions)?);

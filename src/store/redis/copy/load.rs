@@ -108,7 +108,7 @@ impl Shard {
     async fn is_live(&self, header: &Header, bulk: &Connection) -> Result<Head, StoreError> {
         let mut packed = Packed::default();
         Head::ask(&mut packed, &self.known.keys, header);
-        let replies = bulk.send(1, packed, DEADLINE).await?;
+        let replies = bulk.send(packed, DEADLINE).await?;
         let head = Head::read(&mut replies.into_iter())?;
         let is_of = head.is_of(header) && head.vouches_for(header, bulk).is_ok();
         let is_live = is_of && head.holds_all(bulk);

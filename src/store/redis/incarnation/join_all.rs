@@ -13,7 +13,6 @@ use crate::store::BoxFuture;
 use crate::store::link::process::RedisProcess;
 use crate::store::link::refusal::has_moved;
 use crate::store::link::session::Handshake;
-use crate::store::link::supervised::LinkTrouble;
 use crate::store::link::transport::Transport;
 use crate::store::redis::connection::Identities;
 use crate::verdict::Doubt;
@@ -88,7 +87,7 @@ impl JoinAll {
                 if let StoreError::Refused { reason, .. } = &error {
                     self.note_refusal(number, reason);
                 }
-                identities.note(number, Err(LinkTrouble::of(&error)));
+                identities.note(number, Err(StoreError::not_joined(&error)));
             }
         }
         Ok(())
@@ -103,7 +102,7 @@ impl JoinAll {
     }
 
     /// Where none of the node's shards is joined, says why.
-    fn why_none_is_joined(&self, identities: &Identities) -> Option<LinkTrouble> {
+    fn why_none_is_joined(&self, identities: &Identities) -> Option<StoreError> {
         let here = (0..self.shards.len()).filter(|number| self.has(*number));
         let mut here = here.map(|number| identities.of(number));
         match here.next() {
@@ -142,9 +141,8 @@ impl JoinAll {
             Err(StoreError::Refused { reason, .. } | StoreError::GivenUp { reason, .. })
                 if !self.is_of_one() =>
             {
-                let trouble = LinkTrouble { doubt: Doubt::Disconnected, reason: reason.clone() };
                 self.note_refusal(number, &reason);
-                identities.note(number, Err(trouble));
+                identities.note(number, Err(StoreError::disconnected(reason.clone())));
                 if self.has(number) {
                     self.join_one(number, transport, process, identities).await?;
                 }
@@ -155,9 +153,9 @@ impl JoinAll {
     }
 }
 
-fn elsewhere() -> LinkTrouble {
+fn elsewhere() -> StoreError {
     let reason = "the node that serves the shard's slot is looked for".to_owned();
-    LinkTrouble { doubt: Doubt::Refused(Refusal::CLUSTER), reason }
+    StoreError::NoAnswer { doubt: Doubt::Refused(Refusal::CLUSTER), reason }
 }
 
 impl Handshake<Identities> for JoinAll {
@@ -175,7 +173,7 @@ impl Handshake<Identities> for JoinAll {
                 try_join_all(joins).await?;
             }
             match self.why_none_is_joined(&identities) {
-                Some(trouble) => Err(trouble.into()),
+                Some(trouble) => Err(trouble),
                 None => Ok(identities),
             }
         })
@@ -201,13 +199,8 @@ impl Handshake<Identities> for JoinAll {
                 );
             }
             // Another session may lead to another node of a cluster.
-            let trouble = self.why_none_is_joined(identities);
-            trouble.map_or(Ok(()), |trouble| Err(StoreError::left(trouble.reason)))
+            self.why_none_is_joined(identities).map_or(Ok(()), Err)
         })
-    }
-
-    fn serves_several(&self) -> bool {
-        !self.is_of_one()
     }
 }
 

@@ -62,7 +62,7 @@ impl Handshake<()> for Server {
         (): &'a (),
     ) -> BoxFuture<'a, Result<(), StoreError>> {
         let are_ours = self.0.lock().metadata_are_ours;
-        let end = if are_ours { Ok(()) } else { Err(StoreError::left("lost")) };
+        let end = if are_ours { Ok(()) } else { Err(StoreError::disconnected("lost")) };
         Box::pin(std::future::ready(end))
     }
 }
@@ -89,7 +89,7 @@ async fn each_sign_of_another_redis_ends_an_open_connection_within_a_poll() {
     ] {
         let (link, connection, far) = connected().await;
         *far.lock() = other.clone();
-        sleep(POLL + OPEN_POLL).await;
+        sleep(POLL + BACKOFF.0).await;
         assert!(!link.uses(&connection), "{other:?}");
         let process = link.current().map(|current| current.process.clone());
         match other.role {
@@ -121,7 +121,7 @@ async fn a_connection_is_not_used_if_another_server_was_named_while_it_was_made(
     let link = Arc::new(Link::new(connector, handshake, "users".to_owned()));
     tokio::spawn(Arc::clone(&link).supervise());
     assert!(link.connected(Purpose::Checks, POLL * 5).await.is_err());
-    assert_eq!(link.trouble().unwrap().reason, "another primary is named");
+    assert_eq!(link.trouble().unwrap().reason(), "another primary is named");
 }
 
 /// A name behind which there are two servers by turns.
@@ -145,7 +145,7 @@ async fn connections_to_two_redises_are_no_session() {
     let link = Arc::new(link);
     tokio::spawn(Arc::clone(&link).supervise());
     assert!(link.connected(Purpose::Rebuilds, POLL * 5).await.is_err());
-    assert!(link.trouble().unwrap().reason.contains("different redis processes"));
+    assert!(link.trouble().unwrap().reason().contains("different redis processes"));
 }
 
 /// Behind one connection of three another server may be put.
@@ -160,7 +160,7 @@ async fn another_redis_behind_one_connection_ends_the_session_within_a_poll() {
         tokio::spawn(Arc::clone(&link).supervise());
         let session = link.connected(Purpose::Checks, POLL).await.unwrap();
         far[strays].lock().run_id = "0000000b";
-        sleep(POLL + OPEN_POLL).await;
+        sleep(POLL + BACKOFF.0).await;
         assert!(!link.uses(&session), "{strays}");
     }
 }
