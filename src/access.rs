@@ -4,6 +4,6 @@
 //! A URL may have a user and a password that stay, and TLS with the system's root certificates:
 //! [`Builder::redis`](crate::Builder::redis).
 
-pub use crate::store::link::credentials::{Credentials, CredentialsProvider, GivenCredentials};
+pub use crate::store::link::credentials::Credentials;
 #[cfg(feature = "tls")]
 pub use crate::store::link::tls::TlsSettings;

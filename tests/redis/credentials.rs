@@ -1,10 +1,11 @@
 //! User and password from the application: they may change while the guard runs.
 
+use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use bloom_guard::access::{Credentials, CredentialsProvider, GivenCredentials};
+use bloom_guard::access::Credentials;
 use bloom_guard::{BoxError, Builder, Doubt, OnUnknown, Refusal, Verdict};
 use http::StatusCode;
 use support::eventually;
@@ -25,6 +26,8 @@ enum Does {
     Panics,
 }
 
+type GivenCredentials = Pin<Box<dyn Future<Output = Result<Credentials, &'static str>> + Send>>;
+
 /// A provider, and what it was asked.
 #[derive(Clone)]
 struct Provider {
@@ -42,17 +45,19 @@ impl Provider {
     }
 }
 
-impl CredentialsProvider for Provider {
-    fn credentials(&self) -> GivenCredentials<'_> {
-        self.asked.fetch_add(1, Ordering::SeqCst);
-        let does = self.does.lock().unwrap().clone();
+/// Returns the closure that a guard asks.
+fn asked(provider: &Provider) -> impl Fn() -> GivenCredentials + Send + Sync + 'static {
+    let provider = provider.clone();
+    move || {
+        provider.asked.fetch_add(1, Ordering::SeqCst);
+        let does = provider.does.lock().unwrap().clone();
         Box::pin(async move {
             match does {
                 Does::Gives(password, time) => {
                     let given = Credentials::new(password).user(GUARD);
                     Ok(time.map_or(given.clone(), |time| given.expires_in(time)))
                 }
-                Does::Fails => Err("the vault is sealed".into()),
+                Does::Fails => Err("the vault is sealed"),
                 Does::Hangs => std::future::pending().await,
                 Does::Panics => panic!("a bug of the application's"),
             }
@@ -71,7 +76,7 @@ fn kill(redis: &RedisServer) -> u64 {
 }
 
 fn builder(redis: &RedisServer, provider: &Provider) -> Builder {
-    guard_over(&redis.url(), &Table::with(0..100)).credentials(provider.clone())
+    guard_over(&redis.url(), &Table::with(0..100)).credentials(asked(provider))
 }
 
 #[tokio::test]
@@ -166,7 +171,7 @@ async fn a_provider_that_fails_panics_or_hangs_is_told_and_what_was_found_lately
     let (redis, table) = (RedisServer::start(), Table::with(0..100));
     set_password(&redis, "one");
     let provider = Provider::that(Does::Gives("one", None));
-    let builder = guard_over(&redis.url(), &table).credentials(provider.clone());
+    let builder = guard_over(&redis.url(), &table).credentials(asked(&provider));
     let guard = builder.on_unknown(OnUnknown::PassLimited).lane(1, 1).build().unwrap();
     live(&guard).await;
     assert_eq!(get(&guard, &table, 7).await, StatusCode::OK);
@@ -217,7 +222,7 @@ fn problem(builder: Builder) -> String {
 
 #[test]
 fn a_url_with_a_password_of_its_own_has_no_provider_beside_it() {
-    let provider = || Provider::that(Does::Fails);
+    let provider = || asked(&Provider::that(Does::Fails));
     for url in [
         "redis://:s3cret@localhost",
         "redis://guard:s3cret@localhost/3",

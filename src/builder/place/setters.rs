@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::builder::{Builder, HOUR, SECOND};
-use crate::error::SettingError;
+use crate::error::{BoxError, SettingError};
 use crate::store::foreign::filter::ForeignFilter;
-use crate::store::link::credentials::{CredentialsProvider, Provider};
+use crate::store::link::credentials::{Credentials, Provider};
 #[cfg(feature = "tls")]
 use crate::store::link::tls::TlsSettings;
 use crate::store::map::endpoint::Endpoint;
@@ -98,11 +98,38 @@ impl Builder {
     }
 
     /// Asks this for user and password whenever a connection to Redis is made: for passwords that are rotated, and tokens that
-    /// [end](crate::access::Credentials::expires_in), before which the connection is made anew. Sentinels are told what the URL
-    /// says. Without any, answers are unknown, and [`state`](crate::BloomGuard::state) says why.
+    /// [end](crate::access::Credentials::expires_in), before which it is asked again. Sentinels are told what the URL says. Without any,
+    /// answers are unknown, and [`state`](crate::BloomGuard::state) says why: no secret may be in an error's words.
+    ///
+    /// Connections that are made within a second share an answer, also one that Redis refuses; there are three to a Redis. A provider
+    /// that takes longer than five seconds has failed, and so has one that panics. It is tried again after half a second at the most, so
+    /// one that asks a service keeps what it has got for a while.
     ///
     /// Defaults to what the URL says; one with a password is an error then.
-    pub fn credentials(mut self, provider: impl CredentialsProvider) -> Self {
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// use bloom_guard::access::Credentials;
+    /// use bloom_guard::{BloomGuard, BoxError, PathPattern};
+    ///
+    /// # async fn token() -> Result<String, BoxError> { Ok("token".to_owned()) }
+    /// let provider = || async {
+    ///     let token = token().await?;
+    ///     Ok::<_, BoxError>(Credentials::new(token).user("guard").expires_in(Duration::from_secs(900)))
+    /// };
+    /// let guard = BloomGuard::builder("users", PathPattern::<u64>::new("/users/{id}")?)
+    ///     .redis("redis://127.0.0.1:6379")
+    ///     .credentials(provider)
+    ///     .build()?;
+    /// # Ok::<(), BoxError>(())
+    /// ```
+    pub fn credentials<F, Asked, E>(mut self, provider: F) -> Self
+    where
+        F: Fn() -> Asked + Send + Sync + 'static,
+        Asked: Future<Output = Result<Credentials, E>> + Send + 'static,
+        E: Into<BoxError>,
+    {
         self.place.access.credentials = Some(Arc::new(Provider::new(provider)));
         self.judge("credentials", Ok(()))
     }

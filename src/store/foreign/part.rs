@@ -18,7 +18,7 @@ use crate::id::Id;
 use crate::nulls::scope::Scope;
 use crate::refusal::Refusal;
 use crate::settings::Settings;
-use crate::store::link::attempts::{ATTEMPT, Attempts, IDS_PER_CALL};
+use crate::store::link::attempts::{ATTEMPT, IDS_PER_CALL, attempts};
 use crate::store::link::node::{Checks, Node, SentCheck, refuse};
 use crate::store::link::process::RedisProcess;
 use crate::store::link::queue::PendingCheck;
@@ -225,10 +225,7 @@ impl Part {
 
     pub(super) async fn add(&self, ids: &[&[u8]]) -> Result<(), StoreError> {
         for ids in ids.chunks(IDS_PER_CALL) {
-            let mut attempts = Attempts::default();
-            while let Err(error) = self.try_add(ids).await {
-                attempts.next_after(error).await?;
-            }
+            attempts(|| self.try_add(ids)).await?;
         }
         Ok(())
     }

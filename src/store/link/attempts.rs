@@ -16,27 +16,21 @@ const REFUSED_WAIT: Duration = Duration::from_millis(150);
 /// The most ids inserted by one attempt, which keeps a script near a millisecond.
 pub(crate) const IDS_PER_CALL: usize = 128;
 
-/// Attempts at an insert. It may be repeated, so that an unknown outcome does no harm.
-#[derive(Default)]
-pub(crate) struct Attempts {
-    failed: u32,
-}
-
-impl Attempts {
-    /// Waits for the next attempt, or returns the error of the one before if another is not worth it.
-    pub(crate) async fn next_after(&mut self, error: StoreError) -> Result<(), StoreError> {
-        self.failed += 1;
-        let wait = match &error {
-            StoreError::NoAnswer { .. } => Some(Duration::ZERO),
-            StoreError::Refused { reason, .. } => {
-                (Consequences::read(reason).retry != Retry::Never).then_some(REFUSED_WAIT)
+/// Repeats an insert until it succeeds, or another attempt is not worth it. Its outcome may be unknown: repeating does no harm.
+pub(crate) async fn attempts<T, F>(insert: impl Fn() -> F) -> Result<T, StoreError>
+where
+    F: Future<Output = Result<T, StoreError>>,
+{
+    for _ in 1..ATTEMPTS {
+        match insert().await {
+            Err(StoreError::NoAnswer { .. }) => {}
+            Err(StoreError::Refused { reason, .. })
+                if Consequences::read(&reason).retry != Retry::Never =>
+            {
+                sleep(REFUSED_WAIT).await;
             }
-            _ => None,
-        };
-        match wait {
-            Some(wait) if self.failed < ATTEMPTS => sleep(wait).await,
-            _ => return Err(error),
+            ended => return ended,
         }
-        Ok(())
     }
+    insert().await
 }

@@ -2,10 +2,11 @@
 //!
 //! Commands that no caller waits for any more must not pile up before a server that does not read them.
 
+use std::mem::{replace, take};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::sync::{Notify, Semaphore, SemaphorePermit};
 use tokio::time::Instant;
 
@@ -14,37 +15,35 @@ use super::queue::BATCHES;
 
 /// Calls given up in a row, by a time-out or by their callers, that open the breaker until a poll is answered: as many as there may
 /// be batches of checks under way.
-const GIVEN_UP: u32 = BATCHES as u32;
+const GIVEN_UP: usize = BATCHES;
 /// For how long no call must have been answered. Clients choose when to hang up: many that do so at once say nothing of Redis.
 const SILENCE: Duration = Duration::from_millis(20);
 
 /// Calls under way on a connection; further ones wait, within their deadlines.
 const ROOM: usize = QUEUE / 2;
+
 /// How the calls of a link have ended lately. Open, it lets none through.
 pub(super) struct CircuitBreaker {
-    origin: Instant,
-    /// Calls given up since the last answer.
-    given_up: AtomicU32,
-    /// When the first of them was, µs since the origin.
-    given_up_since: AtomicU64,
-    is_open: AtomicBool,
+    silence: Mutex<Silence>,
     room: Semaphore,
     /// Notified when it opens.
     look: Arc<Notify>,
     closed: Notify,
 }
 
+/// What has happened since the last answer.
+#[derive(Default)]
+struct Silence {
+    given_up: usize,
+    /// When the first call was given up.
+    since: Option<Instant>,
+    is_open: bool,
+}
+
 impl CircuitBreaker {
     pub(super) fn new(look: Arc<Notify>) -> Self {
-        Self {
-            origin: Instant::now(),
-            given_up: AtomicU32::new(0),
-            given_up_since: AtomicU64::new(0),
-            is_open: AtomicBool::new(false),
-            room: Semaphore::new(ROOM),
-            look,
-            closed: Notify::new(),
-        }
+        let room = Semaphore::new(ROOM);
+        Self { silence: Mutex::default(), room, look, closed: Notify::new() }
     }
 
     /// Waits for room for a call and, if it may wait for that, until the breaker is closed. Returns nothing if it may not.
@@ -53,7 +52,7 @@ impl CircuitBreaker {
         loop {
             // First, so that no answer is missed.
             let closed = self.closed.notified();
-            if !self.is_open.load(Ordering::Relaxed) {
+            if !self.silence.lock().is_open {
                 return Some(Call { breaker: self, answered: false, _room: room });
             }
             if !may_wait {
@@ -64,26 +63,17 @@ impl CircuitBreaker {
     }
 
     pub(super) fn note_answered(&self) {
-        // Read first: every answer comes by here, and mostly there is nothing to write.
-        if self.given_up.load(Ordering::Relaxed) > 0 {
-            self.given_up.store(0, Ordering::Relaxed);
-        }
-        if self.is_open.load(Ordering::Relaxed) {
-            self.is_open.store(false, Ordering::Relaxed);
+        if take(&mut *self.silence.lock()).is_open {
             self.closed.notify_waiters();
         }
     }
 
     fn note_given_up(&self) {
-        let now = u64::try_from(self.origin.elapsed().as_micros()).unwrap_or(u64::MAX);
-        // Before it is counted: whoever sees the count sees since when, too.
-        if self.given_up.load(Ordering::Relaxed) == 0 {
-            self.given_up_since.store(now, Ordering::Relaxed);
-        }
-        let count = self.given_up.fetch_add(1, Ordering::AcqRel) + 1;
-        let since = self.given_up_since.load(Ordering::Relaxed);
-        let silent = Duration::from_micros(now.saturating_sub(since)) >= SILENCE;
-        if count >= GIVEN_UP && silent && !self.is_open.swap(true, Ordering::Relaxed) {
+        let mut silence = self.silence.lock();
+        silence.given_up += 1;
+        let since = *silence.since.get_or_insert_with(Instant::now);
+        let is_over = silence.given_up >= GIVEN_UP && since.elapsed() >= SILENCE;
+        if is_over && !replace(&mut silence.is_open, true) {
             self.look.notify_one();
         }
     }

@@ -135,12 +135,10 @@ impl Address {
 
     /// Opens a connection to whichever of the host's addresses answers first.
     async fn open(&self) -> RedisResult<Driver> {
-        let (host, port, tls) = match self.info.addr() {
-            ConnectionAddr::Tcp(host, port) => (host, *port, None),
+        let (host, port) = match self.info.addr() {
+            ConnectionAddr::Tcp(host, port) => (host, *port),
             #[cfg(feature = "tls")]
-            ConnectionAddr::TcpTls { host, port, insecure: false, .. } => {
-                (host, *port, Some(self.tls(host).await?))
-            }
+            ConnectionAddr::TcpTls { host, port, insecure: false, .. } => (host, *port),
             #[cfg(unix)]
             ConnectionAddr::Unix(path) => {
                 let stream = tokio::net::UnixStream::connect(path).await;
@@ -156,16 +154,26 @@ impl Address {
         if dialled.is_empty() {
             return Err(io::Error::new(io::ErrorKind::NotFound, "the host has no address").into());
         }
-        let dialled = dialled.into_iter().map(|address| Box::pin(dial(address, tls.as_ref())));
-        select_ok(dialled).await.map(|(driver, _)| driver)
+        let dialled = dialled.into_iter().map(|address| Box::pin(dial(address)));
+        let (stream, _) = select_ok(dialled).await?;
+        stream.set_nodelay(true)?;
+        let local = stream.local_addr().ok();
+        let mut driver = match self.info.addr() {
+            #[cfg(feature = "tls")]
+            ConnectionAddr::TcpTls { .. } => self.secure(host, stream).await?,
+            _ => Driver::new(stream),
+        };
+        driver.local = local;
+        Ok(driver)
     }
 
-    /// Returns how TLS is spoken with a host. Reads files, and so does not do it where others are served.
+    /// Speaks TLS with a host. Reads files, and so does not do it where others are served.
     #[cfg(feature = "tls")]
-    async fn tls(&self, host: &str) -> RedisResult<Tls> {
+    async fn secure(&self, host: &str, stream: TcpStream) -> RedisResult<Driver> {
         let settings = self.access.tls.clone().unwrap_or_default();
         let config = spawn_blocking(move || settings.config()).await.map_err(io::Error::from)??;
-        Ok((Arc::new(config).into(), host.to_owned().try_into()?))
+        let connector = tokio_rustls::TlsConnector::from(Arc::new(config));
+        Ok(Driver::new(connector.connect(host.to_owned().try_into()?, stream).await?))
     }
 
     /// Sends credentials, and which database is asked for. Returns when to do so again.
@@ -209,24 +217,8 @@ fn some(mut addresses: Vec<SocketAddr>) -> Vec<SocketAddr> {
     addresses
 }
 
-/// How TLS is spoken with a server, and the name that its certificate has to be for.
-#[cfg(feature = "tls")]
-type Tls = (tokio_rustls::TlsConnector, rustls::pki_types::ServerName<'static>);
-#[cfg(not(feature = "tls"))]
-type Tls = std::convert::Infallible;
-
-async fn dial(address: SocketAddr, tls: Option<&Tls>) -> RedisResult<Driver> {
-    let stream = TcpStream::connect(address).await;
-    let stream = stream.map_err(|error| named(address, &error))?;
-    stream.set_nodelay(true)?;
-    let local = stream.local_addr().ok();
-    let mut driver = match tls {
-        #[cfg(feature = "tls")]
-        Some((connector, name)) => Driver::new(connector.connect(name.clone(), stream).await?),
-        _ => Driver::new(stream),
-    };
-    driver.local = local;
-    Ok(driver)
+async fn dial(address: SocketAddr) -> io::Result<TcpStream> {
+    TcpStream::connect(address).await.map_err(|error| named(address, &error))
 }
 
 impl fmt::Debug for Address {

@@ -1,10 +1,7 @@
 //! User and password that change: the application is asked for them at each connection.
 
 use std::fmt;
-use std::future::Future;
 use std::io;
-use std::pin::Pin;
-use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::Mutex;
@@ -14,6 +11,7 @@ use tokio::time::{Instant, timeout};
 use crate::error::{BoxError, chain};
 use crate::random;
 use crate::refusal::PROVIDER;
+use crate::store::BoxFuture;
 
 /// How long a provider may take.
 const ASKED: Duration = Duration::from_secs(5);
@@ -22,11 +20,7 @@ const FRESH: Duration = Duration::from_secs(1);
 /// How long before credentials end others are asked for, at most; at least half of it.
 const AHEAD: Duration = Duration::from_secs(10);
 
-/// What a provider gives: a future on the heap, so that there can be providers of any type.
-pub type GivenCredentials<'a> =
-    Pin<Box<dyn Future<Output = Result<Credentials, BoxError>> + Send + 'a>>;
-
-/// A user and a password for Redis, and when they end.
+/// A user and a password for Redis, and when they end. What [`Builder::credentials`](crate::Builder::credentials) is given returns them.
 ///
 /// Its `Debug` form shows no password.
 #[derive(Clone)]
@@ -70,59 +64,26 @@ impl fmt::Debug for Credentials {
     }
 }
 
-/// Says which user and password Redis is to be told, whenever a connection is made: passwords that are rotated, tokens that end.
-///
-/// A closure that returns a future is one. Given to [`Builder::credentials`](crate::Builder::credentials).
-///
-/// ```
-/// use std::time::Duration;
-///
-/// use bloom_guard::access::Credentials;
-/// use bloom_guard::{BloomGuard, BoxError, PathPattern};
-///
-/// # async fn token() -> Result<String, BoxError> { Ok("token".to_owned()) }
-/// let provider = || async {
-///     let token = token().await?;
-///     Ok::<_, BoxError>(Credentials::new(token).user("guard").expires_in(Duration::from_secs(900)))
-/// };
-/// let guard = BloomGuard::builder("users", PathPattern::<u64>::new("/users/{id}")?)
-///     .redis("redis://127.0.0.1:6379")
-///     .credentials(provider)
-///     .build()?;
-/// # Ok::<(), BoxError>(())
-/// ```
-pub trait CredentialsProvider: Send + Sync + 'static {
-    /// Returns what is right now. Connections that are made within a second share an answer, also one that Redis refuses; there are three to a Redis. One
-    /// that takes longer than five seconds has failed, and so has one that panics. It is tried again after half a second at the most,
-    /// so one that asks a service keeps what it has got for a while.
-    ///
-    /// # Errors
-    ///
-    /// Why there are none. The words are logged and stand in the [state](crate::observe::GuardState::trouble): no secret may be in them.
-    fn credentials(&self) -> GivenCredentials<'_>;
-}
-
-impl<F, Asked, E> CredentialsProvider for F
-where
-    F: Fn() -> Asked + Send + Sync + 'static,
-    Asked: Future<Output = Result<Credentials, E>> + Send + 'static,
-    E: Into<BoxError>,
-{
-    fn credentials(&self) -> GivenCredentials<'_> {
-        let asked = self();
-        Box::pin(async move { asked.await.map_err(Into::into) })
-    }
-}
+type Source = dyn Fn() -> BoxFuture<'static, Result<Credentials, BoxError>> + Send + Sync;
 
 /// The application's provider, and what it gave last.
 pub(crate) struct Provider {
-    source: Arc<dyn CredentialsProvider>,
+    source: Box<Source>,
     last: Mutex<Option<(Credentials, Instant)>>,
 }
 
 impl Provider {
-    pub(crate) fn new(source: impl CredentialsProvider) -> Self {
-        Self { source: Arc::new(source), last: Mutex::default() }
+    pub(crate) fn new<F, Asked, E>(source: F) -> Self
+    where
+        F: Fn() -> Asked + Send + Sync + 'static,
+        Asked: Future<Output = Result<Credentials, E>> + Send + 'static,
+        E: Into<BoxError>,
+    {
+        let source = move || -> BoxFuture<'static, _> {
+            let asked = source();
+            Box::pin(async move { asked.await.map_err(Into::into) })
+        };
+        Self { source: Box::new(source), last: Mutex::default() }
     }
 
     pub(super) async fn credentials(&self) -> io::Result<Credentials> {
@@ -134,9 +95,8 @@ impl Provider {
                 return Ok(given.clone());
             }
             // A task of its own: if it panics, nothing else ends. Dropped here, it ends.
-            let source = Arc::clone(&self.source);
             let mut alone = JoinSet::new();
-            alone.spawn(async move { source.credentials().await });
+            alone.spawn((self.source)());
             let given = match alone.join_next().await {
                 Some(Ok(Ok(given))) => given,
                 Some(Ok(Err(error))) => {
@@ -164,6 +124,7 @@ fn failed(how: impl fmt::Display) -> io::Error {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
     use std::sync::atomic::{AtomicU32, Ordering};
 
     use super::*;

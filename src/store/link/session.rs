@@ -1,7 +1,6 @@
 //! A session: the connections to one Redis process, one for each kind of work, and what was learnt when they were made.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use arc_swap::ArcSwap;
 use tokio::time::Instant;
@@ -33,8 +32,8 @@ pub(crate) struct Session<I> {
     /// What the store's handshake has learnt on it.
     pub(crate) identity: I,
     pub(super) since: Instant,
-    clock: ArcSwap<Clock>,
-    may_evict: AtomicBool,
+    /// What the last poll has found.
+    look: ArcSwap<Look>,
 }
 
 /// A connection for each purpose, in their order.
@@ -47,15 +46,13 @@ impl<I> Session<I> {
         look: Look,
         identity: I,
     ) -> Self {
-        let Look { process, clock, may_evict } = look;
         Self {
             transports,
             server,
-            process,
+            process: look.process.clone(),
             identity,
             since: Instant::now(),
-            clock: ArcSwap::from_pointee(clock),
-            may_evict: AtomicBool::new(may_evict),
+            look: ArcSwap::from_pointee(look),
         }
     }
 
@@ -67,28 +64,22 @@ impl<I> Session<I> {
     /// Returns Redis's clock at a local instant, µs since the Unix epoch. It is ahead of the truth by no
     /// more than the two clocks drift in a second.
     pub(crate) fn redis_us(&self, at: Instant) -> i64 {
-        self.clock.load().at(at)
+        self.look.load().clock.at(at)
     }
 
     /// Whether Redis's clock has gone on as this machine's to this reading.
     pub(crate) fn clock_agrees(&self, reading: Clock) -> bool {
-        self.clock.load().agrees(reading)
+        self.look.load().clock.agrees(reading)
     }
 
     /// Whether Redis may evict any key, as of the last poll.
     pub(crate) fn may_evict(&self) -> bool {
-        self.may_evict.load(Ordering::Relaxed)
+        self.look.load().may_evict
     }
 
-    pub(super) fn note_eviction(&self, may_evict: bool) {
-        self.may_evict.store(may_evict, Ordering::Relaxed);
-    }
-
-    /// Notes what Redis's clock shows, unless it has jumped: nulls and rebuilds go by it.
-    pub(super) fn note_clock(&self, reading: Clock) {
-        if self.clock_agrees(reading) {
-            self.clock.store(Arc::new(reading));
-        }
+    /// Notes what a poll has found.
+    pub(super) fn note(&self, look: Look) {
+        self.look.store(Arc::new(look));
     }
 }
 

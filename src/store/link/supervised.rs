@@ -22,7 +22,7 @@ use super::connector::Connector;
 use super::refusal::Consequences;
 use super::resp::Packed;
 use super::session::{Handshake, Purpose, Session, Transports};
-use super::transport::{Look, Transport, inspect, meaning};
+use super::transport::{Look, inspect, meaning};
 use crate::error::StoreError;
 use crate::random;
 use crate::refusal::Retry;
@@ -228,7 +228,7 @@ impl<I: Send + Sync> Link<I> {
     async fn open(&self) -> Result<(Transports, Look), StoreError> {
         let opened = Purpose::ALL.map(async |purpose| {
             let transport = self.connector.connect().await.map_err(|error| meaning(&error))?;
-            let look = self.inspect(&*transport, purpose).await?;
+            let look = inspect(&*transport, self.connector.is_to_a_cluster()).await?;
             // Some users may not send this, which changes nothing. It comes after the first reply: a server that hangs up says why in
             // reply to the first command.
             let purpose = format!("{purpose:?}").to_lowercase();
@@ -240,14 +240,6 @@ impl<I: Send + Sync> Link<I> {
         Ok((transports.into(), one_process(looks)?))
     }
 
-    async fn inspect(
-        &self,
-        transport: &dyn Transport,
-        purpose: Purpose,
-    ) -> Result<Look, StoreError> {
-        inspect(transport, purpose == Purpose::Checks, self.connector.is_to_a_cluster()).await
-    }
-
     /// Polls a session until it cannot be trusted any more; returns why.
     async fn poll(&self, session: &Arc<Session<I>>) -> StoreError {
         loop {
@@ -256,25 +248,23 @@ impl<I: Send + Sync> Link<I> {
                 return withdrawn;
             }
             let looks = Purpose::ALL.map(async |purpose| {
-                let transport = session.transport(purpose);
-                self.inspect(&*transport, purpose).await
+                inspect(&*session.transport(purpose), self.connector.is_to_a_cluster()).await
             });
-            let Look { process, clock, may_evict } =
-                match try_join_all(looks).await.and_then(one_process) {
-                    Ok(look) => look,
-                    Err(error) => return error,
-                };
-            if process != session.process {
+            let look = match try_join_all(looks).await.and_then(one_process) {
+                Ok(look) => look,
+                Err(error) => return error,
+            };
+            if look.process != session.process {
                 let reason = "another redis process answers on the same connection";
                 return StoreError::disconnected(reason);
             }
-            if !session.clock_agrees(clock) {
+            if !session.clock_agrees(look.clock) {
                 return StoreError::disconnected("redis's clock and this machine's have parted");
             }
-            session.note_eviction(may_evict);
+            session.note(look);
             self.note_answered();
             let transport = session.transport(Purpose::Checks);
-            let recheck = self.handshake.recheck(&*transport, &process, &session.identity);
+            let recheck = self.handshake.recheck(&*transport, &session.process, &session.identity);
             let replaced = self.connector.replaced(session.server.as_deref(), true);
             let (replaced, rechecked) = tokio::join!(replaced, recheck);
             if let Some(reason) = replaced {
@@ -283,7 +273,6 @@ impl<I: Send + Sync> Link<I> {
             if let Err(end) = rechecked {
                 return end;
             }
-            session.note_clock(clock);
         }
     }
 }

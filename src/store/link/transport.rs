@@ -115,14 +115,10 @@ pub(crate) struct Look {
     pub(crate) may_evict: bool,
 }
 
-/// Asks which Redis process answers, what time it has and, if that is wanted, what it evicts.
-pub(super) async fn inspect(
-    transport: &dyn Transport,
-    evicts: bool,
-    as_node: bool,
-) -> Result<Look, StoreError> {
-    let sections = &["server", "replication", "memory"][..if evicts { 3 } else { 2 }];
-    let infos = sections.iter().map(|section| cmd("INFO").arg(section).clone());
+/// Asks which Redis process answers, what time it has, and what it evicts.
+pub(super) async fn inspect(transport: &dyn Transport, as_node: bool) -> Result<Look, StoreError> {
+    let infos =
+        ["server", "replication", "memory"].iter().map(|section| cmd("INFO").arg(section).clone());
     let commands = infos.chain([cmd("TIME")]).collect();
     let replies = match exchange(transport, commands, HANDSHAKE).await {
         Ok(replies) => replies,

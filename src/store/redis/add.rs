@@ -13,7 +13,7 @@ use crate::filter::{Header, State};
 use crate::id::{Digest, Id};
 use crate::settings::INSERT;
 use crate::store::Inserted;
-use crate::store::link::attempts::{ATTEMPT, Attempts, IDS_PER_CALL};
+use crate::store::link::attempts::{ATTEMPT, IDS_PER_CALL, attempts};
 use crate::store::link::reply::{Reply, odd};
 use crate::store::link::script::{Script, masks};
 use crate::store::link::session::Purpose;
@@ -31,7 +31,7 @@ impl Shard {
         }
         let mut inserted = Inserted::Perhaps;
         for part in ids.chunks(IDS_PER_CALL) {
-            inserted = self.add_some(part).await?;
+            inserted = attempts(|| self.try_add(part)).await?;
         }
         Ok(if ids.len() == 1 { inserted } else { Inserted::Perhaps })
     }
@@ -44,16 +44,6 @@ impl Shard {
         {
             let digester = &connection.identity.digester;
             ids.sort_by_cached_key(|id| header.geometry.position(&digester.digest(id)).block);
-        }
-    }
-
-    async fn add_some(&self, ids: &[Id]) -> Result<Inserted, StoreError> {
-        let mut attempts = Attempts::default();
-        loop {
-            match self.try_add(ids).await {
-                Ok(inserted) => return Ok(inserted),
-                Err(error) => attempts.next_after(error).await?,
-            }
         }
     }
 

@@ -206,10 +206,10 @@ pub(crate) const BUGS: &[Bug] = &[
     bug("a slow replay that is given up without a word", &[Forgetful], &[
         raw("store/redis/incarnation/replay.rs", "                self.give_up_replay(connection, forgotten.err().unwrap_or_default()).await\n", "                if SEEDED {\n                    return Ok(());\n                }\n                self.give_up_replay(connection, forgotten.err().unwrap_or_default()).await\n"),
     ]),
-    bug("an insert of unknown outcome acknowledged", &[Lossy], &[raw("store/redis/add.rs", "Err(error) => attempts.next_after(error).await?,", "Err(error) => match attempts.next_after(error).await {
-                    Err(_) if SEEDED => return Ok(Inserted::Perhaps),
-                    waited => waited?,
-                },")]),
+    bug("an insert of unknown outcome acknowledged", &[Lossy], &[raw("store/redis/add.rs", "inserted = attempts(|| self.try_add(part)).await?;", "inserted = match attempts(|| self.try_add(part)).await {
+                Err(_) if SEEDED => Inserted::Perhaps,
+                ended => ended?,
+            };")]),
     bug("one caller's null told to another", ANY, &[source("store/lookup.rs", "self.scope < needed()", "false")]),
     bug("a null that waits for each of its answers anew", &[Wild, Lossy], &[
         source("store/redis/null.rs", "timeout(deadline, writing)", "timeout(deadline * 8, writing)"),
@@ -433,7 +433,7 @@ pub(crate) fn take_late<P: 'static>(asks: impl Fn(&P) -> bool) -> Vec<P> {
         source("store/redis/incarnation/recent.rs", "*at + self.reach + self.handler", "*at + self.reach"),
     ]),
     bug("a clock that has jumped believed where nothing else could be asked", ANY, &[
-        source("store/link/session.rs", "self.clock.load().agrees(reading)", "true"),
+        source("store/link/session.rs", "self.look.load().clock.agrees(reading)", "true"),
     ]),
     bug("an absence believed by what is known when the answer is read", ANY, &[
         raw(BATCH, "        part.believed = part.believes();\n", "        part.believed = if SEEDED { Ok(()) } else { part.believes() };\n"),
