@@ -1,7 +1,7 @@
 //! An open connection: requests go out in the order in which they came, and each gets the replies to its commands.
 
 use std::collections::VecDeque;
-use std::io;
+use std::io::{self, Cursor};
 use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};
 
@@ -104,25 +104,26 @@ async fn drive(
     let (mut reader, mut writer) = split(stream);
     let mut input = Vec::with_capacity(READ);
     let mut values = Reader::default();
-    let mut output = Vec::new();
-    let mut written = 0;
+    let mut output = Cursor::<Vec<u8>>::default();
     loop {
+        let is_sent = output.get_ref().is_empty();
+        let sending = async {
+            writer.write_all_buf(&mut output).await?;
+            writer.flush().await
+        };
         tokio::select! {
             biased;
-            request = requests.recv(), if output.is_empty() => {
+            request = requests.recv(), if is_sent => {
                 let Some(request) = request else { return Ok(()) };
-                take(request, &mut output, sent);
+                let output = output.get_mut();
+                take(request, output, sent);
                 while output.len() < TOGETHER && let Ok(request) = requests.try_recv() {
-                    take(request, &mut output, sent);
+                    take(request, output, sent);
                 }
             }
-            more = write(&mut writer, &output[written..]), if !output.is_empty() => {
-                let more = more?;
-                written += more;
-                if more == 0 {
-                    output.clear();
-                    written = 0;
-                }
+            flushed = sending, if !is_sent => {
+                flushed?;
+                output = Cursor::default();
             }
             read = reader.read_buf(&mut input) => {
                 if read? == 0 {
@@ -132,17 +133,6 @@ async fn drive(
                 input.reserve(READ);
             }
         }
-    }
-}
-
-/// Writes some of these bytes, and returns how many; flushes if there are none.
-async fn write(writer: &mut (impl AsyncWrite + Unpin), rest: &[u8]) -> io::Result<usize> {
-    if rest.is_empty() {
-        return writer.flush().await.map(|()| 0);
-    }
-    match writer.write(rest).await? {
-        0 => Err(io::ErrorKind::WriteZero.into()),
-        written => Ok(written),
     }
 }
 

@@ -5,7 +5,6 @@
 //! once a second, because a proxy can put another server behind an open connection. At the first doubt it gives the
 //! session up.
 
-use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -26,6 +25,7 @@ use super::transport::{Look, inspect, meaning};
 use crate::error::StoreError;
 use crate::random;
 use crate::refusal::Retry;
+use crate::verdict::Doubt;
 
 /// How often a connection is polled.
 const POLL: Duration = Duration::from_secs(1);
@@ -159,32 +159,44 @@ impl<I: Send + Sync> Link<I> {
     }
 
     pub(crate) async fn supervise(self: Arc<Self>) {
+        let redis = &self.connector;
         let mut wait = BACKOFF.0;
-        let mut log = OutageLog::default();
+        // Since when there is no session, once that is in the log.
+        let mut lost = None::<Instant>;
         // Connections of an earlier runtime are dead.
-        self.lose(StoreError::not_yet());
+        self.current.store(Arc::new(Err(StoreError::not_yet())));
         loop {
-            match self.connect().await {
+            let (doubt, reason, used) = match self.connect().await {
                 Ok(session) => {
                     self.publish(&session);
-                    log.made(&self.connector);
-                    let reason = self.named(self.poll(&session).await.reason());
-                    log.lost(&self.connector, &reason);
-                    self.lose(StoreError::disconnected(reason));
-                    // After a shorter use there is a wait: two servers may answer by turns.
-                    if session.since.elapsed() >= POLL {
-                        wait = BACKOFF.0;
-                        continue;
+                    if let Some(since) = lost.take() {
+                        tracing::info!(?redis, lost_for = ?since.elapsed(), "connected to redis again");
                     }
+                    let end = self.poll(&session).await;
+                    (Doubt::Disconnected, self.named(end.reason()), session.since.elapsed())
                 }
                 Err(error) => {
-                    let reason = self.named(error.reason());
-                    log.lost(&self.connector, &reason);
-                    self.lose(StoreError::NoAnswer { doubt: error.doubt(), reason });
                     self.unreachable.store(true, Ordering::SeqCst);
-                    // Calls that wait for a session need not wait for longer.
-                    self.connected.notify_waiters();
+                    (error.doubt(), self.named(error.reason()), Duration::ZERO)
                 }
+            };
+            if lost.is_none() {
+                lost = Some(Instant::now());
+                tracing::warn!(
+                    ?redis,
+                    reason,
+                    "there is no connection to redis: of what is there, ids found lately or copied pass, other requests share the lane \
+                     or do as on_unknown says, and inserts fail. The guard connects anew, and goes on trying. Unless the reason says \
+                     more, see that redis runs, can be reached from here, and takes the url's credentials"
+                );
+            }
+            self.current.store(Arc::new(Err(StoreError::NoAnswer { doubt, reason })));
+            // Calls that wait for a session need not wait for longer.
+            self.connected.notify_waiters();
+            // After a shorter use there is a wait: two servers may answer by turns.
+            if used >= POLL {
+                wait = BACKOFF.0;
+                continue;
             }
             // Processes that lose a Redis together do not look for it together.
             sleep(wait.mul_f64(0.5 + random::fraction() / 2.0)).await;
@@ -197,10 +209,6 @@ impl<I: Send + Sync> Link<I> {
         self.current.store(Arc::new(Ok(Arc::clone(session))));
         self.unreachable.store(false, Ordering::SeqCst);
         self.connected.notify_waiters();
-    }
-
-    fn lose(&self, trouble: StoreError) {
-        self.current.store(Arc::new(Err(trouble)));
     }
 
     fn note_answered(&self) {
@@ -285,34 +293,6 @@ fn one_process(looks: Vec<Look>) -> Result<Look, StoreError> {
         Ok(first)
     } else {
         Err(StoreError::disconnected("different redis processes answer at the same address"))
-    }
-}
-
-/// Says in the log that a session has ended or cannot be made, and that there is one again: one line each.
-#[derive(Default)]
-struct OutageLog {
-    lost: Option<Instant>,
-}
-
-impl OutageLog {
-    fn lost(&mut self, redis: &dyn fmt::Debug, reason: &str) {
-        if self.lost.is_some() {
-            return;
-        }
-        self.lost = Some(Instant::now());
-        tracing::warn!(
-            ?redis,
-            reason,
-            "there is no connection to redis: of what is there, ids found lately or copied pass, other requests share the lane or do \
-             as on_unknown says, and inserts fail. The guard connects anew, and goes on trying. Unless the reason says more, see that \
-             redis runs, can be reached from here, and takes the url's credentials"
-        );
-    }
-
-    fn made(&mut self, redis: &dyn fmt::Debug) {
-        if let Some(since) = self.lost.take() {
-            tracing::info!(?redis, lost_for = ?since.elapsed(), "connected to redis again");
-        }
     }
 }
 
