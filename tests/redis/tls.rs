@@ -185,7 +185,12 @@ async fn files_that_are_replaced_are_used_by_the_next_connection() {
     fs::write(&key, "-----BEGIN PRIVATE KEY-----").unwrap();
     told(&guard, Doubt::Refused(Refusal::CREDENTIALS), "client.key").await;
     fs::write(&key, &old.signs()[1]).unwrap();
-    told(&guard, Doubt::Refused(Refusal::CREDENTIALS), "does not go with its key").await;
+    told(
+        &guard,
+        Doubt::Refused(Refusal::CREDENTIALS),
+        "cannot be used with its key: keys may not be consistent",
+    )
+    .await;
     fs::write(&key, &signed[1]).unwrap();
     live(&guard).await;
     site.is_replaced(&new);
@@ -282,8 +287,11 @@ fn what_cannot_be_read_or_used_is_an_error_at_once() {
         (tls().root_certificates_pem("-----BEGIN CERTIFICATE-----\nAAAA"), "section end"),
         (tls().client_certificate_pem("no pem", &key), "there is no certificate"),
         (tls().client_certificate_pem(&chain, &chain), "there is no private key"),
-        (tls().client_certificate_pem(&chain, &other), "does not go with its key"),
-        (tls().client_certificate_pem(&chain, UNKNOWN_KEY), "it or its key cannot be used"),
+        (
+            tls().client_certificate_pem(&chain, &other),
+            "cannot be used with its key: keys may not be consistent",
+        ),
+        (tls().client_certificate_pem(&chain, UNKNOWN_KEY), "cannot be used with its key"),
     ] {
         let told = over("rediss://localhost", tls);
         assert!(told.contains(words) && !told.contains("PRIVATE"), "{told}");

@@ -31,7 +31,6 @@ pub(crate) struct Session<I> {
     pub(crate) process: RedisProcess,
     /// What the store's handshake has learnt on it.
     pub(crate) identity: I,
-    pub(super) since: Instant,
     /// What the last poll has found.
     look: ArcSwap<Look>,
 }
@@ -51,7 +50,6 @@ impl<I> Session<I> {
             server,
             process: look.process.clone(),
             identity,
-            since: Instant::now(),
             look: ArcSwap::from_pointee(look),
         }
     }

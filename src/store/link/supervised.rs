@@ -172,8 +172,9 @@ impl<I: Send + Sync> Link<I> {
                     if let Some(since) = lost.take() {
                         tracing::info!(?redis, lost_for = ?since.elapsed(), "connected to redis again");
                     }
+                    let begun = Instant::now();
                     let end = self.poll(&session).await;
-                    (Doubt::Disconnected, self.named(end.reason()), session.since.elapsed())
+                    (Doubt::Disconnected, self.named(end.reason()), begun.elapsed())
                 }
                 Err(error) => {
                     self.unreachable.store(true, Ordering::SeqCst);

@@ -101,13 +101,7 @@ impl TlsSettings {
         let Some((chain, key)) = &self.client else { return Ok(config.with_no_client_auth()) };
         let certificates = chain.certificates()?;
         let key = key.key()?;
-        let unfit = |error: rustls::Error| {
-            let why = match error {
-                rustls::Error::InconsistentKeys(_) => "it does not go with its key",
-                _ => "it or its key cannot be used",
-            };
-            chain.unfit(format_args!("{why}: {error}"))
-        };
+        let unfit = |error| chain.unfit(format_args!("it cannot be used with its key: {error}"));
         config.with_client_auth_cert(certificates, key).map_err(unfit)
     }
 
