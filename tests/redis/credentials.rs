@@ -46,7 +46,7 @@ impl Provider {
 }
 
 /// Returns the closure that a guard asks.
-fn asked(provider: &Provider) -> impl Fn() -> GivenCredentials + Send + Sync + 'static {
+fn asked(provider: &Provider) -> impl Fn() -> GivenCredentials + Send + Sync + use<> {
     let provider = provider.clone();
     move || {
         provider.asked.fetch_add(1, Ordering::SeqCst);
