@@ -181,6 +181,10 @@ impl<I: Send + Sync> Link<I> {
                     (error.doubt(), self.named(error.reason()), Duration::ZERO)
                 }
             };
+            let trouble = StoreError::NoAnswer { doubt, reason: reason.clone() };
+            self.current.store(Arc::new(Err(trouble)));
+            // Calls that wait for a session need not wait for longer.
+            self.connected.notify_waiters();
             if lost.is_none() {
                 lost = Some(Instant::now());
                 tracing::warn!(
@@ -191,9 +195,6 @@ impl<I: Send + Sync> Link<I> {
                      more, see that redis runs, can be reached from here, and takes the url's credentials"
                 );
             }
-            self.current.store(Arc::new(Err(StoreError::NoAnswer { doubt, reason })));
-            // Calls that wait for a session need not wait for longer.
-            self.connected.notify_waiters();
             // After a shorter use there is a wait: two servers may answer by turns.
             if used >= POLL {
                 wait = BACKOFF.0;
