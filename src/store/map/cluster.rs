@@ -15,8 +15,8 @@ use ::redis::cmd;
 use futures_util::future::join_all;
 use tokio::time::timeout;
 
-use super::endpoint::Endpoint;
-use super::named::{Names, Server};
+use super::endpoint::{Endpoint, Server};
+use super::named::Names;
 use crate::error::StoreError;
 use crate::random;
 use crate::store::link::connector::CONNECT;

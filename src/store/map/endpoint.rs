@@ -5,9 +5,6 @@ use std::sync::Arc;
 
 use ::redis::{ConnectionAddr, ConnectionInfo};
 
-use super::cluster::Slots;
-use super::named::{Named, Server};
-use super::sentinel::Sentinels;
 use crate::error::SettingError;
 use crate::store::link::connector::{Access, Address, Connector};
 
@@ -45,25 +42,6 @@ impl Endpoint {
         Ok(Self { access: access.clone(), ..self.clone() })
     }
 
-    /// Returns a connector to the server that has a key. Which key that is may change.
-    pub(crate) fn connector(
-        &self,
-        key: impl Fn() -> Option<Arc<str>> + Send + Sync + 'static,
-    ) -> Arc<dyn Connector> {
-        match &self.place {
-            Place::Address => (self.dial)(self.server.clone(), self.access.clone()),
-            Place::Sentinels(sentinels, name) => {
-                let sentinels = Sentinels::new(sentinels, name, self);
-                Arc::new(Named::by(sentinels, self.clone()))
-            }
-            Place::Cluster(nodes) => {
-                let keys = Box::new(move || key().into_iter().collect());
-                let slots = Slots { endpoint: self.clone(), nodes: nodes.clone(), keys };
-                Arc::new(Named::by(slots, self.clone()))
-            }
-        }
-    }
-
     /// Returns a connector to a server that was named.
     pub(super) fn dial(&self, server: &Server) -> Arc<dyn Connector> {
         let by_tls = matches!(self.server.addr(), ConnectionAddr::TcpTls { .. });
@@ -80,16 +58,27 @@ impl Endpoint {
     pub(crate) fn user(&self) -> &str {
         self.server.redis_settings().username().unwrap_or("default")
     }
+}
 
-    pub(crate) fn slots(&self, keys: Arc<[Arc<str>]>) -> Option<Slots> {
-        let Place::Cluster(nodes) = &self.place else { return None };
-        let keys = Box::new(move || keys.to_vec());
-        Some(Slots { endpoint: self.clone(), nodes: nodes.clone(), keys })
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Server {
+    pub(super) host: String,
+    pub(super) port: u16,
+}
+
+impl Server {
+    pub(super) fn addr(self, tls: bool) -> ConnectionAddr {
+        let Self { host, port } = self;
+        match tls {
+            true => ConnectionAddr::TcpTls { host, port, insecure: false, tls_params: None },
+            false => ConnectionAddr::Tcp(host, port),
+        }
     }
 }
 
-impl fmt::Debug for Endpoint {
+impl fmt::Display for Server {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.connector(|| None).fmt(f)
+        let Self { host, port } = self;
+        if host.contains(':') { write!(f, "[{host}]:{port}") } else { write!(f, "{host}:{port}") }
     }
 }

@@ -5,11 +5,11 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ::redis::{ConnectionAddr, RedisError, RedisResult};
+use ::redis::{RedisError, RedisResult};
 use tokio::sync::Mutex;
 use tokio::time::{Instant, sleep};
 
-use super::endpoint::Endpoint;
+use super::endpoint::{Endpoint, Server};
 use crate::refusal::NAMED;
 use crate::store::BoxFuture;
 use crate::store::link::connector::Connector;
@@ -19,29 +19,6 @@ use crate::store::link::transport::Transport;
 const FRESH: Duration = Duration::from_millis(100);
 /// How long after a connection to a node of a cluster was made the nodes are asked again.
 const SETTLED: Duration = Duration::from_millis(100);
-
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct Server {
-    pub(super) host: String,
-    pub(super) port: u16,
-}
-
-impl Server {
-    pub(super) fn addr(self, tls: bool) -> ConnectionAddr {
-        let Self { host, port } = self;
-        match tls {
-            true => ConnectionAddr::TcpTls { host, port, insecure: false, tls_params: None },
-            false => ConnectionAddr::Tcp(host, port),
-        }
-    }
-}
-
-impl fmt::Display for Server {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { host, port } = self;
-        if host.contains(':') { write!(f, "[{host}]:{port}") } else { write!(f, "{host}:{port}") }
-    }
-}
 
 pub(super) trait Names: fmt::Debug + Send + Sync {
     const OF_A_CLUSTER: bool;

@@ -15,8 +15,8 @@ use futures_util::future::join_all;
 use parking_lot::Mutex;
 use tokio::time::timeout;
 
-use super::endpoint::Endpoint;
-use super::named::{Names, Server};
+use super::endpoint::{Endpoint, Server};
+use super::named::Names;
 use crate::error::StoreError;
 use crate::refusal::Refusal;
 use crate::store::link::connector::{Address, CONNECT, Connector};

@@ -11,8 +11,7 @@ use std::path::PathBuf;
 use ::redis::{ConnectionAddr, ConnectionInfo, IntoConnectionInfo, RedisConnectionInfo};
 use percent_encoding::percent_decode_str;
 
-use super::endpoint::{Endpoint, Place};
-use super::named::Server;
+use super::endpoint::{Endpoint, Place, Server};
 use crate::error::SettingError;
 
 struct Parts<'a> {

@@ -13,7 +13,7 @@ use super::groups::Group;
 use super::shards::Shards;
 use crate::random;
 use crate::store::link::node;
-use crate::store::map::named::Server;
+use crate::store::map::endpoint::Server;
 
 /// The first and the longest rest between two questions to the cluster.
 const REST: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(1));
