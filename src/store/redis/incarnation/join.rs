@@ -85,7 +85,6 @@ impl KnownShard {
         let incarnation = incarnation.bytes()?;
         let us = Reply::time(&seconds, &micros)?;
         let reach = Duration::from_millis(reach.count()?);
-        self.common.compare_times(reach);
         // At most: the reply may have been slow.
         let age = Duration::from_millis(age.count()?) + sent.elapsed();
         let told = Told {

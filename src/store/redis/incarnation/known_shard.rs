@@ -93,11 +93,7 @@ impl KnownShard {
             Mode::from_letter(&mode).ok_or_else(|| odd("join.lua", format!("mode {mode:?}")))?;
         let read = Fleet::read(settles.int()?, now_ms, sent);
         self.common.note_mode(mode, number.int()?);
-        let before = self.fleet.lock().replace(read);
-        let settled_before = before.is_none_or(|before| before.settles_ms.is_none());
-        if settled_before != read.settles_ms.is_none() {
-            self.common.note_settling(settled_before);
-        }
+        *self.fleet.lock() = Some(read);
         Ok(read)
     }
 }
