@@ -106,7 +106,8 @@ fn drawn_up() -> Vec<Plan> {
         shards::lost_in_one(),
         shards::away_in_a_batch(),
         shards::settled_one_by_one(),
-        shards::back_before_a_batch_arrives(),
+        shards::back_before_a_batch_arrives(77, 2),
+        shards::back_before_a_batch_arrives(79, 1),
     ]
 }
 

@@ -133,8 +133,9 @@ impl<I: Send + Sync> Link<I> {
             };
             match retry {
                 Retry::Never | Retry::Soon => {}
-                Retry::Elsewhere => self.look_now(),
-                Retry::Anew => self.withdraw_because(session, error.reason()),
+                Retry::Elsewhere if self.handshake.serves_several() => self.look_now(),
+                // The node may serve the slot again, without the inserts that came elsewhere.
+                Retry::Elsewhere | Retry::Anew => self.withdraw_because(session, error.reason()),
             }
         })
     }

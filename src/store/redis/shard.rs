@@ -272,10 +272,11 @@ impl Shard {
         Condition { copy, settling, record, ..Condition::of(live, trouble) }
     }
 
-    /// Whether an absence that a connection reports may be believed: Redis evicts none of the keys, the filter has this process's
-    /// inserts and has settled, and a poll has lately said so.
+    /// Whether an absence that a connection reports may be believed: its session is in use, Redis evicts none of the keys, the filter has
+    /// this process's inserts and has settled, and a poll has lately said so.
     pub(crate) fn believes(&self, connection: &Connection) -> Result<(), Doubt> {
-        if !connection.is_joined() {
+        // A node that has said MOVED may be given the slot back, without the inserts that came elsewhere.
+        if !self.is_on(connection) {
             return Err(Doubt::Disconnected);
         }
         if connection.on.may_evict() && !self.known.settings().accept_eviction {

@@ -100,17 +100,18 @@ pub(super) fn settled_one_by_one() -> Plan {
 
 /// A shard goes to another node, where a process inserts a row. The other one stands still meanwhile, and goes on as
 /// that node fails over to data without the row, and the shard returns with those. Of two batches that it sends just
-/// then one is told that the shard is elsewhere, and the next one is answered by it.
-pub(super) fn back_before_a_batch_arrives() -> Plan {
+/// then one is told that the shard is elsewhere, and the next one is answered by it. It is the last of the filter's shards.
+pub(super) fn back_before_a_batch_arrives(number: u64, shards: u32) -> Plan {
     const LEFT: u64 = 6250;
     const BACK: u64 = LEFT + 2400;
-    let id = of_shard(1);
+    let shard = shards - 1;
+    let id = if shards > 1 { of_shard(shard) } else { ID };
     let trap = |effect| What::Trap(Trap { on: "check", instance: Some(0), effect, times: 1 });
     let at_new_node = |mishap| What::Redis(Mishap::AtNode(2, Box::new(mishap)));
     let check = || What::Check { instance: 0, id };
     let operations = [
         (LEFT, What::Pause { instance: 0, for_ms: BACK - LEFT }),
-        (LEFT + 10, What::Redis(Mishap::Leave(1, 2))),
+        (LEFT + 10, What::Redis(Mishap::Leave(shard, 2))),
         (LEFT + 10, What::Redis(Mishap::Gossip)),
         (LEFT + 10, at_new_node(Mishap::Dump)),
         (BACK - 300, create(1, id, 0, 1)),
@@ -119,8 +120,8 @@ pub(super) fn back_before_a_batch_arrives() -> Plan {
         (BACK, check()),
         (BACK, check()),
         (BACK + 8, at_new_node(Mishap::FailOver { from_dump: true, old: Old::Ends })),
-        (BACK + 8, What::Redis(Mishap::Leave(1, 1))),
+        (BACK + 8, What::Redis(Mishap::Leave(shard, shard as usize))),
         (BACK + 1000, check()),
     ];
-    plan(DRAWN_UP + 77, Config { cluster: true, ..SHARDS }, operations)
+    plan(DRAWN_UP + number, Config { cluster: true, shards, ..SHARDS }, operations)
 }

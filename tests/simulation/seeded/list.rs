@@ -601,6 +601,9 @@ pub(crate) fn take_late<P: 'static>(asks: impl Fn(&P) -> bool) -> Vec<P> {
         raw(BATCH, "            && serves_no_slot(reason)\n", "            && !SEEDED && serves_no_slot(reason)\n"),
         raw("store/redis/incarnation/join.rs", "if !serves_no_slot(&reason) => Ok(()),\n", "if SEEDED || !serves_no_slot(&reason) => Ok(()),\n"),
     ]),
+    bug("an absence believed that a session reports which was left", ANY, &[
+        source("store/redis/shard.rs", "!self.is_on(connection)", "!connection.is_joined()"),
+    ]),
     bug("a shard's metadata of another node taken for this one's", ANY, &[
         script("join.lua", "is_new or meta.run ~= ARGV[5]", "is_new"),
     ]),

@@ -39,6 +39,17 @@ pub(crate) fn joined(
     incarnation: &[u8],
     newest: i64,
 ) -> Connection {
+    let shards = unreached(&Settings::new("users".into()));
+    joined_by(&shards.all[0].node(), transport, run, incarnation, newest)
+}
+
+pub(crate) fn joined_by(
+    node: &Arc<RedisNode>,
+    transport: Arc<dyn Transport>,
+    run: u32,
+    incarnation: &[u8],
+    newest: i64,
+) -> Connection {
     let identity = Identity {
         digester: Digester::new(&SecretKey::new([7; 16]), "users"),
         incarnation: incarnation.to_vec(),
@@ -49,7 +60,7 @@ pub(crate) fn joined(
     };
     let identities = Identities::none(1);
     identities.note(0, Ok(identity));
-    let node = Arc::clone(&unreached(&Settings::new("users".into())).groups.servers[0].node);
+    let node = Arc::clone(node);
     let on = session(transport, run, identities);
     Connection::of(Arc::new(NodeSession { node, on }), Purpose::Checks, 0).unwrap()
 }

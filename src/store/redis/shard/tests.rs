@@ -11,7 +11,7 @@ use crate::store::link::process::RedisProcess;
 use crate::store::link::resp::Packed;
 use crate::store::link::session::Handshake as _;
 use crate::store::link::transport::Transport;
-use crate::store::redis::connection::tests::{Scripted, joined, reached, unreached};
+use crate::store::redis::connection::tests::{Scripted, joined, joined_by, reached, unreached};
 use crate::store::redis::view::tests::reply;
 
 fn to(run: u32, incarnation: &[u8], newest: i64) -> Connection {
@@ -40,18 +40,19 @@ async fn a_filter_is_trusted_by_the_connection_whose_redis_key_and_generation_ar
 
 #[tokio::test(start_paused = true)]
 async fn absences_are_believed_where_the_own_inserts_are() {
-    let shard = &unreached(&Settings::new("users".into())).all[0];
-    let (here, elsewhere) = (to(1, b"first", 0), to(2, b"second", 0));
-    for connection in [&here, &elsewhere] {
-        assert_eq!(shard.believes(connection), Ok(()), "there are none");
-    }
+    let (shards, here) = reached(Scripted::new([]));
+    let shard = &shards.all[0];
+    assert_eq!(shard.believes(&here), Ok(()), "there are none");
     shard
         .known
         .recent
         .acknowledged(&[Digest::from_bytes([1; 16])], here.identity.digester.key_id());
     shard.known.recent.note_held_by(b"first");
     assert_eq!(shard.believes(&here), Ok(()));
-    assert_eq!(shard.believes(&elsewhere), Err(Doubt::Suspect));
+    let later = joined_by(&shard.node(), Scripted::new([]), 2, b"second", 0);
+    shard.node().link.put_into_use(&later.on);
+    assert_eq!(shard.believes(&later), Err(Doubt::Suspect));
+    assert_eq!(shard.believes(&here), Err(Doubt::Disconnected), "its session was left");
 }
 
 /// Until a rebuild ends its settling it refuses nothing. A number ahead of the clock does not tell when it was built.
