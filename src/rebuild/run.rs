@@ -165,14 +165,14 @@ impl Rebuilder {
         previous: u64,
     ) -> Result<Attempt, RebuildError> {
         self.progress.enter(RebuildStep::Recent);
-        let recent = build.read_recent().await?;
+        let (mut scan, recent) = build.read_recent().await?;
         let scanned = async {
             self.progress.enter(RebuildStep::Scan);
             let scanning = Instant::now();
-            let mut sink = IdSink::new(&*self.extractor, &self.progress, Some(build));
+            let mut sink = IdSink::new(&*self.extractor, &self.progress, Some(&mut scan));
             let end = source.scan(&mut sink).await;
-            // The sink knows why an id was none or the store failed: the source may only repeat it.
-            let ids = sink.end().await?;
+            // The sink knows why an id was none: the source may only repeat it.
+            let ids = sink.end()?;
             end.map_err(RebuildError::Source)?;
             let scan_took = scanning.elapsed();
             if ids > room {
@@ -180,7 +180,7 @@ impl Rebuilder {
             }
             self.progress.enter(RebuildStep::Compare);
             self.compare(cause, previous, ids).await?;
-            let live = build.put_live(&self.progress).await?;
+            let live = build.put_live(scan.end().await?, &self.progress).await?;
             Ok(Attempt::Break(RebuildReport {
                 generation: live.generation,
                 ids,

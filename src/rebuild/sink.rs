@@ -6,18 +6,15 @@ use std::future::pending;
 use crate::error::RebuildError;
 use crate::extract::{AsId, IdExtractor};
 use crate::id::{Id, InvalidId};
-use crate::store::{Build, Progress};
-
-/// After this number of ids a push lets other tasks run.
-const YIELD: u64 = 256;
+use crate::store::Progress;
+use crate::store::scan::{PART, Scan};
 
 /// Takes the ids of a scan in, one by one.
 pub struct IdSink<'a> {
     extractor: &'a dyn IdExtractor,
     /// None in a probe, which takes no id.
-    build: Option<&'a mut Build>,
+    scan: Option<&'a mut Scan>,
     progress: &'a Progress,
-    batch: Vec<Id>,
     count: u64,
     failure: Option<RebuildError>,
 }
@@ -26,10 +23,10 @@ impl<'a> IdSink<'a> {
     pub(super) fn new(
         extractor: &'a dyn IdExtractor,
         progress: &'a Progress,
-        build: Option<&'a mut Build>,
+        scan: Option<&'a mut Scan>,
     ) -> Self {
         progress.scanned(0);
-        Self { extractor, build, progress, batch: Vec::new(), count: 0, failure: None }
+        Self { extractor, scan, progress, count: 0, failure: None }
     }
 
     /// Takes one id in, in the form that a request for it would have. Lets other tasks run from time
@@ -58,38 +55,26 @@ impl<'a> IdSink<'a> {
     }
 
     async fn take(&mut self, id: Result<Id, InvalidId>) -> Result<(), InvalidId> {
-        match id {
-            Ok(id) => self.batch.push(id),
-            Err(source) => {
-                self.failure.get_or_insert(RebuildError::InvalidId { after: self.count, source });
-                return Err(source);
-            }
-        }
+        let id = id.inspect_err(|&source| {
+            self.failure.get_or_insert(RebuildError::InvalidId { after: self.count, source });
+        })?;
         self.count += 1;
-        if self.build.is_none() {
+        let Some(scan) = &mut self.scan else {
             self.progress.scanned(self.count);
-            pending::<()>().await;
-        }
-        if self.count.is_multiple_of(YIELD) {
+            return pending().await;
+        };
+        scan.push(id);
+        if self.count.is_multiple_of(PART as u64) {
             self.progress.scanned(self.count);
-            self.write().await;
+            scan.keep_up().await;
         }
         Ok(())
     }
 
-    async fn write(&mut self) {
-        if let Some(build) = &mut self.build
-            && let Err(error) = build.write(&mut self.batch).await
-        {
-            self.failure.get_or_insert(error.into());
-        }
-    }
-
     /// Returns the number of ids, or the first failure.
-    pub(super) async fn end(mut self) -> Result<u64, RebuildError> {
+    pub(super) fn end(self) -> Result<u64, RebuildError> {
         self.progress.scanned(self.count);
-        self.write().await;
-        self.failure.take().map_or(Ok(self.count), Err)
+        self.failure.map_or(Ok(self.count), Err)
     }
 }
 

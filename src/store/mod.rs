@@ -28,6 +28,7 @@ use self::memory::MemoryStore;
 use self::memory::build::MemoryBuild;
 #[cfg(feature = "redis")]
 use self::redis::{RedisBuild, Shards};
+use self::scan::{Filled, Scan};
 #[cfg(feature = "redis")]
 use crate::background::Background;
 use crate::error::{RebuildError, StoreError};
@@ -255,23 +256,17 @@ impl Build {
     }
 
     /// *Recent*: returns once a scan may begin that misses nothing, and how many ids were read from the record of recent inserts.
-    pub(crate) async fn read_recent(&mut self) -> Result<u64, StoreError> {
+    pub(crate) async fn read_recent(&mut self) -> Result<(Scan, u64), StoreError> {
         step!(self, build => build.read_recent().await)
     }
 
-    /// Takes the source's ids, and leaves `ids` empty. Lets other tasks run, and waits while it is behind. If the future is dropped, the
-    /// ids have been taken or are still in `ids`.
-    pub(crate) async fn write(&mut self, ids: &mut Vec<Id>) -> Result<(), StoreError> {
-        step!(self, build => build.scan.as_mut().ok_or_else(scan::lost)?.write(ids).await);
-        Ok(())
-    }
-
-    /// *Upload* to *swap*: puts what was scanned live.
+    /// *Upload* to *swap*: puts what was scanned live, for each shard that is built.
     pub(crate) async fn put_live(
         &mut self,
+        given: Vec<Filled>,
         progress: &Progress,
     ) -> Result<LiveFilter, RebuildError> {
-        step!(self, build => Ok(build.put_live(progress).await?), build => build.put_live(progress).await)
+        step!(self, build => Ok(build.put_live(given, progress)?), build => build.put_live(given, progress).await)
     }
 
     /// Gives the lease back, whatever became of the rebuild, and frees what is not live.

@@ -22,7 +22,7 @@ const LARGE: u64 = 4 << 20;
 /// Ids put in by another thread at once. A scan of fewer needs none.
 const BATCH: usize = 8192;
 /// Ids put in while other tasks wait.
-const PART: usize = 256;
+pub(crate) const PART: usize = 256;
 
 /// A filter for each shard, by number; none for one that is not built.
 type Shards = Vec<Option<Filled>>;
@@ -55,37 +55,25 @@ impl Filled {
 }
 
 impl Scan {
-    /// Begins a scan, with an empty filter for each shard that has a geometry.
-    pub(crate) async fn begin(
+    /// Begins a scan, with an empty filter for each shard that is built.
+    pub(crate) fn new(
         digester: &Digester,
-        geometries: impl Iterator<Item = Option<Geometry>>,
-    ) -> Result<Self, StoreError> {
-        let mut shards = Vec::new();
-        for geometry in geometries {
-            shards.push(match geometry {
-                Some(geometry) => Some(Filled { filter: Arc::new(empty(geometry).await?), ids: 0 }),
-                None => None,
-            });
-        }
-        Ok(Self { digester: digester.clone(), batch: Vec::new(), shards: Some(shards), away: None })
+        filters: impl IntoIterator<Item = Option<Arc<Filter>>>,
+    ) -> Self {
+        let filled = |filter: Option<Arc<Filter>>| filter.map(|filter| Filled { filter, ids: 0 });
+        let shards = filters.into_iter().map(filled).collect();
+        Self { digester: digester.clone(), batch: Vec::new(), shards: Some(shards), away: None }
     }
 
-    /// Returns the filters, unless a thread has them.
-    pub(crate) fn filters(&self) -> impl Iterator<Item = Arc<Filter>> {
-        let filled = self.shards.iter().flatten().flatten();
-        filled.map(|filled| Arc::clone(&filled.filter))
+    /// Takes an id in. [`keep_up`](Self::keep_up) has to be called for each part.
+    pub(crate) fn push(&mut self, id: Id) {
+        self.batch.push(id);
     }
 
-    /// Takes ids in. Lets other tasks run behind a whole part. Hands the batch over once it is full, and waits for the one before.
-    /// May be given up.
-    pub(crate) async fn write(&mut self, ids: &mut Vec<Id>) {
-        let is_part = ids.len() >= PART;
-        self.batch.append(ids);
+    /// Lets other tasks run. Hands the batch over once it is full, and waits for the one before. May be given up.
+    pub(crate) async fn keep_up(&mut self) {
         if self.batch.len() < BATCH {
-            if is_part {
-                yield_now().await;
-            }
-            return;
+            return yield_now().await;
         }
         self.wait().await;
         let batch = mem::replace(&mut self.batch, Vec::with_capacity(BATCH));
@@ -185,10 +173,15 @@ mod tests {
     }
 
     /// Begins a scan for these shards.
-    async fn begin(wanted: &[bool]) -> Scan {
-        let sizing = Sizing::new(100_000, 1e-6).unwrap();
-        let geometries = wanted.iter().map(|wanted| wanted.then(|| sizing.geometry(1)));
-        Scan::begin(&digester(), geometries).await.unwrap()
+    fn begin(wanted: &[bool]) -> Scan {
+        let geometry = Sizing::new(100_000, 1e-6).unwrap().geometry(1);
+        let filters = wanted.iter().map(|wanted| wanted.then(|| Arc::new(Filter::new(geometry))));
+        Scan::new(&digester(), filters)
+    }
+
+    async fn write(scan: &mut Scan, ids: Vec<Id>) {
+        ids.into_iter().for_each(|id| scan.push(id));
+        scan.keep_up().await;
     }
 
     async fn end(scan: Scan) -> Arc<Filter> {
@@ -198,9 +191,9 @@ mod tests {
     #[tokio::test]
     async fn every_id_is_in_the_filter_whatever_its_place_in_a_batch() {
         for count in [0, 1, PART, BATCH - 1, BATCH, BATCH + 1, 5 * BATCH + PART + 1] {
-            let mut scan = begin(&[true]).await;
+            let mut scan = begin(&[true]);
             for from in (0..count).step_by(PART) {
-                scan.write(&mut ids(from..count.min(from + PART))).await;
+                write(&mut scan, ids(from..count.min(from + PART))).await;
             }
             let filter = end(scan).await;
             assert!((0..count).all(|n| has(&filter, n)), "{count}");
@@ -210,7 +203,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_wait_that_is_given_up_loses_no_id() {
-        let mut scan = begin(&[true]).await;
+        let mut scan = begin(&[true]);
         let hold = std::sync::Arc::new(std::sync::Barrier::new(2));
         let (mut shards, held) = (scan.shards.take().unwrap(), hold.clone());
         scan.away = Some(away(move || {
@@ -218,10 +211,10 @@ mod tests {
             insert_all(&mut shards, &digester(), &[id(BATCH)]);
             shards
         }));
-        let mut batch = ids(0..BATCH);
+        let batch = ids(0..BATCH);
         tokio::select! {
             biased;
-            () = scan.write(&mut batch) => panic!("the thread has not ended"),
+            () = write(&mut scan, batch) => panic!("the thread has not ended"),
             () = yield_now() => {}
         }
         hold.wait();
@@ -231,22 +224,22 @@ mod tests {
 
     #[tokio::test]
     async fn a_small_scan_needs_no_other_thread() {
-        let mut scan = begin(&[true]).await;
+        let mut scan = begin(&[true]);
         for n in 0..BATCH - 1 {
-            scan.write(&mut ids(n..n + 1)).await;
+            write(&mut scan, ids(n..n + 1)).await;
         }
         assert!(scan.shards.is_some());
     }
 
     #[tokio::test]
     async fn a_filter_that_is_lost_is_an_error() {
-        let mut scan = begin(&[true]).await;
+        let mut scan = begin(&[true]);
         let shards = scan.shards.take().unwrap();
         scan.away = Some(away(move || {
             drop(shards);
             panic!("as a defect of the crate would")
         }));
-        scan.write(&mut ids(0..BATCH)).await;
+        write(&mut scan, ids(0..BATCH)).await;
         assert!(scan.end().await.is_err());
     }
 
@@ -254,9 +247,9 @@ mod tests {
     async fn each_id_is_in_its_own_shard_and_counted_there_and_a_shard_that_is_not_built_gets_none()
     {
         let wanted = [true, true, false, true];
-        let mut scan = begin(&wanted).await;
+        let mut scan = begin(&wanted);
         let count = BATCH + PART + 1;
-        scan.write(&mut ids(0..count)).await;
+        write(&mut scan, ids(0..count)).await;
         let shards = scan.end().await.unwrap();
         let mut counted = 0;
         let mut shards = shards.iter();

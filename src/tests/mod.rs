@@ -17,6 +17,7 @@ use crate::id::Id;
 use crate::settings::Settings;
 use crate::store::memory::MemoryStore;
 use crate::store::memory::build::MemoryBuild;
+use crate::store::scan::Scan;
 use crate::store::{Progress, Store};
 
 fn id(n: u64) -> Id {
@@ -59,29 +60,34 @@ fn get(n: u64) -> Request<()> {
 }
 
 /// A rebuild driven by hand, step by step.
-struct Rebuild(MemoryBuild);
+struct Rebuild(MemoryBuild, Option<Scan>);
 
 impl Rebuild {
     /// *Lease*.
     async fn lease(store: &Arc<MemoryStore>) -> Self {
         let mut build = MemoryBuild::begin(store).unwrap();
         build.lease(settings().sizing).await.unwrap();
-        Self(build)
+        Self(build, None)
     }
 
     /// *Recent*.
-    async fn read_recent(&self) -> u64 {
-        self.0.read_recent().await.unwrap()
+    async fn read_recent(&mut self) -> u64 {
+        let (scan, recent) = self.0.read_recent().await.unwrap();
+        self.1 = Some(scan);
+        recent
     }
 
     /// *Scan*: the source gives these ids.
     async fn scan(&mut self, ids: &[Id]) {
-        self.0.scan.as_mut().unwrap().write(&mut ids.to_vec()).await;
+        let scan = self.1.as_mut().unwrap();
+        ids.iter().for_each(|id| scan.push(id.clone()));
+        scan.keep_up().await;
     }
 
     /// *Verify* and *swap*.
     async fn finish(mut self) -> Result<Generation, StoreError> {
-        Ok(self.0.put_live(&Progress::default()).await?.generation)
+        let given = self.1.take().unwrap().end().await?;
+        Ok(self.0.put_live(given, &Progress::default())?.generation)
     }
 }
 

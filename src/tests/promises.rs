@@ -295,7 +295,7 @@ async fn a_rebuild_waits_for_transactions_of_inserts_that_the_record_had_to_drop
     world.guard.insert(ids(1000..2001)).await.unwrap();
     advance(SECOND).await;
 
-    let rebuild = Rebuild::lease(&world.store).await;
+    let mut rebuild = Rebuild::lease(&world.store).await;
     let asked = Instant::now();
     assert_eq!(rebuild.read_recent().await, 1000, "one was dropped");
     let over = world.settings.longest_transaction - SECOND;

@@ -12,7 +12,7 @@ use super::{BATCH, MemoryFilter, MemoryStore};
 use crate::error::StoreError;
 use crate::filter::{Generation, Sizing};
 use crate::random;
-use crate::store::scan::{Filled, Scan, lost};
+use crate::store::scan::{Filled, Scan, empty, lost};
 use crate::store::{LiveFilter, Progress, RebuildStep};
 use crate::verdict::Doubt;
 
@@ -21,7 +21,6 @@ pub(crate) struct MemoryBuild {
     token: Generation,
     pub(crate) previous: Option<u64>,
     leased: Instant,
-    pub(crate) scan: Option<Scan>,
     sizing: Sizing,
 }
 
@@ -35,7 +34,6 @@ impl MemoryBuild {
             token: Generation::new(store.clock.now_us().max(least))?,
             previous: last.map(|last| last.items),
             leased: Instant::now(),
-            scan: None,
             sizing: Sizing::DEFAULT,
         })
     }
@@ -43,18 +41,16 @@ impl MemoryBuild {
     /// *Lease*: makes room for ids, and returns for how many. From here on inserts go to this filter, too.
     pub(crate) async fn lease(&mut self, sizing: Sizing) -> Result<u64, StoreError> {
         let seed = u32::from_be_bytes(random::bytes().map_err(StoreError::no_random)?);
-        let geometry = sizing.geometry(seed);
-        let scan = Scan::begin(&self.store.digester, std::iter::once(Some(geometry))).await?;
+        let filter = empty(sizing.geometry(seed)).await?;
         self.sizing = sizing;
-        self.store.books.lock().building = scan.filters().next();
-        self.scan = Some(scan);
+        self.store.books.lock().building = Some(Arc::new(filter));
         self.leased = Instant::now();
         Ok(sizing.capacity)
     }
 
     /// *Recent*: takes in what was inserted before; returns the number of ids. If some may have been dropped whose transactions are
     /// open, waits until those are over.
-    pub(crate) async fn read_recent(&self) -> Result<u64, StoreError> {
+    pub(crate) async fn read_recent(&self) -> Result<(Scan, u64), StoreError> {
         let filter = self.store.books.lock().building.clone().ok_or_else(lost)?;
         // Some milliseconds under the lock where it holds a million, once a rebuild.
         let recent = self.store.books.lock().recent.digests();
@@ -69,12 +65,15 @@ impl MemoryBuild {
         if let Some(over) = floor.map(|at| at + longest).filter(|over| *over > self.leased) {
             sleep_until(over).await;
         }
-        Ok(recent.len() as u64)
+        Ok((Scan::new(&self.store.digester, [Some(filter)]), recent.len() as u64))
     }
 
-    pub(crate) async fn put_live(&mut self, at: &Progress) -> Result<LiveFilter, StoreError> {
-        let scan = self.scan.take().ok_or_else(lost)?;
-        let Filled { filter, ids } = scan.end().await?.pop().ok_or_else(lost)?;
+    pub(crate) fn put_live(
+        &self,
+        mut given: Vec<Filled>,
+        at: &Progress,
+    ) -> Result<LiveFilter, StoreError> {
+        let Filled { filter, ids } = given.pop().ok_or_else(lost)?;
         at.enter(RebuildStep::Swap);
         let mut books = self.store.books.lock();
         let sizing = self.sizing.one();

@@ -410,7 +410,7 @@ mod tests {
     async fn rebuild(store: &Arc<MemoryStore>) {
         let mut build = MemoryBuild::begin(store).unwrap();
         build.lease(Sizing::new(100_000, 1e-6).unwrap()).await.unwrap();
-        build.read_recent().await.unwrap();
-        build.put_live(&Progress::default()).await.unwrap();
+        let (scan, _) = build.read_recent().await.unwrap();
+        build.put_live(scan.end().await.unwrap(), &Progress::default()).unwrap();
     }
 }

@@ -61,7 +61,7 @@ impl RedisBuild {
             return failed.pop().map_or(Ok(None), Err);
         }
         let shards = Arc::clone(shards);
-        Ok(Some(Self { shards, scan: None, due, all, builds: Vec::new(), failed }))
+        Ok(Some(Self { shards, due, all, builds: Vec::new(), failed }))
     }
 
     /// *Lease*: takes the leases, and makes room for ids; returns for how many, or nothing where others rebuild.
@@ -266,7 +266,7 @@ mod tests {
             let due = (0..3).map(due).collect();
             let shards = Arc::new(shards);
             let (builds, failed) = (Vec::new(), Vec::new());
-            let mut build = RedisBuild { shards, scan: None, due, all: true, builds, failed };
+            let mut build = RedisBuild { shards, due, all: true, builds, failed };
             let leasing = build.lease(Sizing::new(ids, 0.001).unwrap());
             tokio::time::timeout(CALL / 2, leasing).await.unwrap_err();
             assert_eq!(redis.sent.lock().len(), 3 + at_once, "{ids} ids");

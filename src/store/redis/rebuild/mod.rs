@@ -26,13 +26,12 @@ use crate::refusal::Refusal;
 use crate::store::link::reply::{Reply, odd};
 use crate::store::link::script::Script;
 use crate::store::link::session::Purpose;
-use crate::store::scan::{Filled, Scan, lost};
+use crate::store::scan::{Filled, Scan, empty, lost};
 use crate::store::{LiveFilter, Progress, RebuildStep};
 use crate::verdict::Doubt;
 
 pub(crate) struct RedisBuild {
     shards: Arc<Shards>,
-    pub(crate) scan: Option<Scan>,
     due: Vec<Due>,
     /// Whether each of them has to be leased.
     all: bool,
@@ -102,21 +101,30 @@ impl RedisBuild {
 
     /// *Recent*: returns once a scan may begin, with how many ids it may miss. Where one shard fails, the next attempt may leave it
     /// out.
-    pub(crate) async fn read_recent(&mut self) -> Result<u64, StoreError> {
+    pub(crate) async fn read_recent(&mut self) -> Result<(Scan, u64), StoreError> {
         try_join_all(self.builds.iter_mut().map(ShardBuild::read_recent)).await?;
         let first = self.builds.first().ok_or_else(lost)?;
         let geometry = |shard| {
             let of = |build: &&ShardBuild| build.shard.number == shard;
             self.builds.iter().find(of).map(|build| build.header.geometry)
         };
-        let geometries = (0..self.shards.all.len()).map(geometry);
-        self.scan = Some(Scan::begin(&first.identity.digester, geometries).await?);
-        Ok(self.builds.iter().map(|build| build.recent.len() as u64).sum())
+        let mut filters = Vec::new();
+        for shard in 0..self.shards.all.len() {
+            filters.push(match geometry(shard) {
+                Some(geometry) => Some(Arc::new(empty(geometry).await?)),
+                None => None,
+            });
+        }
+        let recent = self.builds.iter().map(|build| build.recent.len() as u64).sum();
+        Ok((Scan::new(&first.identity.digester, filters), recent))
     }
 
     /// Puts each shard live, one after the other, and returns them as one. A shard that fails keeps its filter.
-    pub(crate) async fn put_live(&mut self, at: &Progress) -> Result<LiveFilter, RebuildError> {
-        let given = self.scan.take().ok_or_else(lost)?.end().await?;
+    pub(crate) async fn put_live(
+        &mut self,
+        given: Vec<Filled>,
+        at: &Progress,
+    ) -> Result<LiveFilter, RebuildError> {
         let mut failed = std::mem::take(&mut self.failed);
         let all = (failed.len() + self.builds.len()) as u64;
         let mut rebuilt = None::<LiveFilter>;

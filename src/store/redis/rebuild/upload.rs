@@ -90,7 +90,7 @@ mod tests {
     use crate::store::redis::connection::tests::{Scripted, reached};
     use crate::store::redis::rebuild::RedisBuild;
     use crate::store::redis::rebuild::lease::Lease;
-    use crate::store::scan::Scan;
+    use crate::store::scan::Filled;
 
     /// Redis drops a replica that is too far behind. Each shard is less than what goes ahead of the pace.
     #[tokio::test(start_paused = true)]
@@ -116,13 +116,12 @@ mod tests {
             recent: Vec::new(),
         };
         let builds = (0..SHARDS).map(build).collect();
-        let geometries = repeat_n(Some(header.geometry), SHARDS);
-        let scan = Some(Scan::begin(&there.identity.digester, geometries).await.unwrap());
+        let filled = |_| Filled { filter: Arc::new(Filter::new(header.geometry)), ids: 0 };
+        let given = (0..SHARDS).map(filled).collect();
         let shards = Arc::new(shards);
-        let mut all =
-            RedisBuild { shards, scan, due: Vec::new(), all: true, builds, failed: Vec::new() };
+        let mut all = RedisBuild { shards, due: Vec::new(), all: true, builds, failed: Vec::new() };
         let begun = Instant::now();
-        all.put_live(&Progress::default()).await.unwrap();
+        all.put_live(given, &Progress::default()).await.unwrap();
         let bytes = sizing.bytes() as usize * SHARDS;
         let least = Duration::from_secs_f64(bytes as f64 / PACE) - AHEAD;
         assert!(begun.elapsed() > least, "{bytes} bytes in {:?}", begun.elapsed());
