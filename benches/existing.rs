@@ -2,8 +2,7 @@
 //! loopback: each id is asked for once, so that none is among the ids found lately.
 //!
 //! `cargo bench -p bloom-guard-tests --bench existing` serves in a process of its own without a guard, with one that keeps
-//! its filter in that process, without and with single flight, and with one whose filter is in a real Redis, without and
-//! with a copy, in turns. A filter in the process behind a PING shows the least that asking Redis can cost: all requests
+//! its filter in that process, and with one whose filter is in a real Redis, without and with a copy, in turns. A filter in the process behind a PING shows the least that asking Redis can cost: all requests
 //! that wait share one PING. First requests come at a fixed rate, whatever the answers do: that gives the process's and
 //! Redis's CPU time, and the latency from when a request was due. Then 64 connections ask as fast as they are answered. `IDS`, `RATE` (a second) and `ROUNDS` set other numbers;
 //! `ABSENT=95` has so many of 100 requests ask for ids that were never created.
@@ -44,9 +43,6 @@ mod cluster;
 const VARIANTS: &[(&str, Guarded)] = &[
     ("none", |_, _| None),
     ("memory", |ids, _| Some(guard(ids).in_process())),
-    ("memory, single flight", |ids, _| {
-        Some(guard(ids).in_process().single_flight(Duration::from_millis(100)))
-    }),
     ("memory, behind a PING", |ids, _| Some(guard(ids).in_process())),
     ("redis, no copy", |ids, redis| Some(on_redis(ids, redis).copy_limit(0))),
     ("redis", |ids, redis| Some(on_redis(ids, redis))),

@@ -1,7 +1,7 @@
 //! What a request costs, for a profiler: 100,000 requests of one kind and nothing else.
 //!
-//! `cargo bench -p bloom-guard-tests --bench local -- found` (or `absent`, `present`, `flight`: present where one request for an id goes
-//! first, `bare`, and `redis`: absent there) says how long they take; `README.md` beside this says how to count their instructions.
+//! `cargo bench -p bloom-guard-tests --bench local -- found` (or `absent`, `present`, `bare`, and `redis`: absent there) says how long they
+//! take; `README.md` beside this says how to count their instructions.
 
 use std::convert::Infallible;
 use std::hint::black_box;
@@ -48,10 +48,6 @@ async fn main() {
         Some(redis) => builder.redis(&redis.url()).settle(Duration::ZERO),
         None => builder.in_process(),
     };
-    let builder = match &*which {
-        "flight" => builder.single_flight(Duration::from_secs(1)),
-        _ => builder,
-    };
     let guard = builder.build().expect("valid");
     guard.ready().await;
     let answer = |status| {
@@ -73,9 +69,9 @@ async fn main() {
     match &*which {
         "bare" => send_all(found, &existing).await,
         "found" => send_all(guard.layer(found), &existing).await,
-        "present" | "flight" => send_all(guard.layer(silent), &others).await,
+        "present" => send_all(guard.layer(silent), &others).await,
         "absent" | "redis" => send_all(guard.layer(found), &absent).await,
-        _ => return println!("bare, found, present, flight, absent or redis?"),
+        _ => return println!("bare, found, present, absent or redis?"),
     }
     println!("{which}: {:.0} ns a request", begun.elapsed().as_secs_f64() * 1e9 / REQUESTS as f64);
 }

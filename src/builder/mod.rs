@@ -228,20 +228,6 @@ impl Builder {
         )
     }
 
-    /// Of several requests for one id that nothing is known of yet, lets one go first. The others wait until it is answered, for
-    /// `max_wait` at most, and are decided anew then: they pass if the record was found, and are refused if its 404 was remembered.
-    /// No response is shared. A first request that is slow costs others one `max_wait` altogether. If it fails or hangs up, they share
-    /// the [lane](Self::lane), as any requests for an id that was missed.
-    ///
-    /// Let `max_wait` be about as long as one answer takes: who waits holds the readiness of the service within, such as a
-    /// concurrency permit, and a request that meets one guard twice waits for itself.
-    ///
-    /// Defaults to off; from 1 millisecond to 1 minute.
-    pub fn single_flight(mut self, max_wait: Duration) -> Self {
-        self.options.single_flight = Some(max_wait);
-        self.bound("single_flight", max_wait, Duration::from_millis(1)..=Duration::from_secs(60))
-    }
-
     /// The methods whose requests are checked. Methods that create records must not be among them;
     /// `OPTIONS`, `CONNECT` and `TRACE` ask for no record at all. Only of `GET` and `HEAD` the
     /// [canary](crate::guide::operating#the-canary) sees whether refusals are right.

@@ -137,13 +137,6 @@ impl Gate {
         !self.missed.noted_since(id, built, now) && !self.missed.holds(id, now)
     }
 
-    /// Whether other requests for the id may wait for the answer to this one: it will pass, and its record is neither found nor
-    /// missed.
-    pub(crate) fn leads(&self, of: &Subject, now: Instant) -> bool {
-        let passes = of.reading != Some(Why::Found) && !matches!(of.verdict, Verdict::Absent(_));
-        passes && self.mode() == Mode::Enforce && !self.missed.holds(of.hash, now)
-    }
-
     /// Decides on a request. `unread` counts listed texts that are no ids: the handler may read them otherwise, so with any the request
     /// is not refused as absent.
     pub(crate) fn rule(&self, ids: &mut [Subject], unread: usize, now: Instant) -> Ruling {

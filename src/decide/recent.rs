@@ -45,7 +45,7 @@ struct Line {
 }
 
 /// An id's hash, good within this process.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy)]
 pub(crate) struct IdHash(u64);
 
 #[derive(Clone)]
@@ -66,10 +66,6 @@ impl IdHasher {
 impl IdHash {
     const fn tag(self) -> u64 {
         self.0 << (64 - TAG_BITS)
-    }
-
-    pub(crate) const fn part(self, parts: usize) -> usize {
-        self.0 as usize % parts
     }
 }
 

@@ -18,7 +18,6 @@ use self::invalid::InvalidCanary;
 use self::options::Options;
 use crate::background::persist;
 use crate::decide::bucket::{Bucket, Throttle};
-use crate::decide::flights::Flights;
 use crate::decide::gate::{Gate, Ruling, Subject, Why};
 use crate::decide::recent::IdHash;
 use crate::error::StoreError;
@@ -59,7 +58,6 @@ pub(crate) struct Guard {
     pub(crate) rebuilder: Arc<Rebuilder>,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) gate: Gate,
-    pub(crate) flights: Option<Arc<Flights>>,
     pub(crate) findings: Findings,
     pub(crate) invalid: InvalidCanary,
     #[cfg(feature = "metrics")]
@@ -90,7 +88,6 @@ impl Guard {
         };
         Self {
             extractor,
-            flights: options.single_flight.map(Flights::new),
             options,
             rebuilder: Arc::new(rebuilder),
             gate: Gate::new(settings, store.fleet_mode()),

@@ -1,7 +1,5 @@
 //! The application's choices at the HTTP edge.
 
-use std::time::Duration;
-
 use http::{Method, StatusCode};
 use smallvec::SmallVec;
 
@@ -42,7 +40,6 @@ pub(crate) struct Options {
     pub(crate) methods: SmallVec<[Method; 2]>,
     pub(crate) on_invalid: OnInvalid,
     pub(crate) nulls: NegativeCaching,
-    pub(crate) single_flight: Option<Duration>,
 }
 
 impl Default for Options {
@@ -51,7 +48,6 @@ impl Default for Options {
             methods: SmallVec::from_buf([Method::GET, Method::HEAD]),
             on_invalid: OnInvalid::default(),
             nulls: NegativeCaching::default(),
-            single_flight: None,
         }
     }
 }

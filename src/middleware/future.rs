@@ -9,9 +9,10 @@ use std::task::{Context, Poll, ready};
 use http::request::Parts;
 use http::{Request, Response};
 use pin_project_lite::pin_project;
+use tokio::time::Instant;
 use tower_service::Service;
 
-use super::request::{Admitted, Next, Pending};
+use super::request::{Admitted, Pending};
 use crate::guard::Guard;
 use crate::rejection::{Rejection, reject};
 use crate::store::{Answer, BoxFuture, Lookups};
@@ -81,19 +82,14 @@ where
                     let waiting = waiting.take().expect(COMPLETED);
                     let Waiting { mut inner, mut parts, body, pending, guard, rejection, .. } =
                         *waiting;
-                    match pending.proceed(&guard, &mut parts, &lookups) {
-                        Next::Pass(admitted) => {
+                    match pending.decide(&guard, &mut parts, &lookups, Instant::now()) {
+                        Ok(admitted) => {
                             let response = inner.call(Request::from_parts(parts, body));
-                            State::Running { response, admitted }
+                            State::Running { response, admitted: Some(admitted) }
                         }
-                        Next::Reject(rejected) => {
+                        Err(rejected) => {
                             let response = Some(reject(&*rejection, rejected));
                             State::Answered { remembering: None, response }
-                        }
-                        Next::Wait(pending, lookup) => {
-                            let waiting =
-                                Waiting { lookup, inner, parts, body, pending, guard, rejection };
-                            State::LookingUp { waiting: Some(Box::new(waiting)) }
                         }
                     }
                 }

@@ -8,7 +8,6 @@ use smallvec::SmallVec;
 use tokio::time::Instant;
 
 use super::verdicts::{FoundIds, Verdicts};
-use crate::decide::flights::{Lead, Turn};
 use crate::decide::gate::{Ruling, Subject, Subjects, Why};
 use crate::decide::lane::Permit;
 use crate::extract::{Extraction, has_id_rewritten, readable};
@@ -81,15 +80,6 @@ pub(super) struct Pending {
     /// How many listed texts are no ids; none if the request is no list.
     unread: Option<usize>,
     asked: Instant,
-    flight: Flight,
-}
-
-/// Whether a request waits for the answer to another one about its id: once at the most.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Flight {
-    Ahead,
-    Waiting,
-    Over,
 }
 
 impl Pending {
@@ -97,7 +87,7 @@ impl Pending {
     fn new(ids: impl IntoIterator<Item = Id>, unread: Option<usize>, guard: &Guard) -> Self {
         let asked = Instant::now();
         let ids = ids.into_iter().map(|id| guard.subject(id, asked)).collect();
-        Self { ids, unread, asked, flight: Flight::Ahead }
+        Self { ids, unread, asked }
     }
 
     /// Looks the ids up, and decides if the answer comes at once.
@@ -106,23 +96,13 @@ impl Pending {
         match self.look_up(guard) {
             Answer::Ready(lookups) => {
                 let now = self.asked;
-                self.decide(guard, request, &lookups, now)
+                match self.decide(guard, request, &lookups, now) {
+                    Ok(admitted) => Next::Pass(Some(admitted)),
+                    Err(rejected) => Next::Reject(rejected),
+                }
             }
             Answer::Pending(lookup) => Next::Wait(self, lookup),
         }
-    }
-
-    pub(super) fn proceed(
-        self,
-        guard: &Arc<Guard>,
-        request: &mut Parts,
-        lookups: &Lookups,
-    ) -> Next {
-        if self.flight != Flight::Waiting {
-            return self.decide(guard, request, lookups, Instant::now());
-        }
-        let ids = self.ids.into_iter().map(|of| of.id);
-        Self { flight: Flight::Over, ..Self::new(ids, self.unread, guard) }.check(guard, request)
     }
 
     #[inline]
@@ -137,29 +117,19 @@ impl Pending {
     }
 
     #[inline]
-    fn decide(
+    pub(super) fn decide(
         mut self,
         guard: &Arc<Guard>,
         request: &mut Parts,
         lookups: &Lookups,
         now: Instant,
-    ) -> Next {
+    ) -> Result<Admitted, Rejected> {
         let asked = self.ids.iter_mut().filter(|of| of.reading.is_none());
         for (of, lookup) in asked.zip(lookups) {
             of.verdict = guard.heed(lookup, self.asked, || guard.options.nulls.needs(request));
         }
-        let lead = match self.turn(guard, now) {
-            Turn::Go(lead) => lead,
-            Turn::Wait(arrival) => {
-                guard.metrics.waited.add(1);
-                self.flight = Flight::Waiting;
-                return Next::Wait(self, arrival);
-            }
-        };
         match guard.rule(&mut self.ids, self.unread.unwrap_or(0), now) {
-            Ruling::Admit { permit, .. } => {
-                Next::Pass(Some(self.admit(guard, request, lookups, permit, lead)))
-            }
+            Ruling::Admit { permit, .. } => Ok(self.admit(guard, request, lookups, permit)),
             Ruling::Refuse(proof) => {
                 // All were asked for.
                 let mut refused = self.ids.iter().zip(lookups);
@@ -168,29 +138,11 @@ impl Pending {
                 if let Some((of, _)) = refused {
                     guard.tell_of_refusal(&of.id, proof, generation, now);
                 }
-                Next::Reject(Rejected::absent(proof, generation, request.method.clone()))
+                Err(Rejected::absent(proof, generation, request.method.clone()))
             }
             Ruling::Busy { verdict, retry_after } => {
-                Next::Reject(Rejected::busy(verdict, retry_after, request.method.clone()))
+                Err(Rejected::busy(verdict, retry_after, request.method.clone()))
             }
-        }
-    }
-
-    fn turn(&self, guard: &Guard, now: Instant) -> Turn<BoxFuture<'static, Lookups>> {
-        let (Some(flights), [of], None, Flight::Ahead) =
-            (&guard.flights, &self.ids[..], self.unread, self.flight)
-        else {
-            return Turn::Go(None);
-        };
-        if !guard.gate.leads(of, now) {
-            return Turn::Go(None);
-        }
-        match flights.enter(of.hash, now) {
-            Turn::Go(lead) => Turn::Go(lead),
-            Turn::Wait(arrival) => Turn::Wait(Box::pin(async {
-                arrival.await;
-                Lookups::new()
-            })),
         }
     }
 
@@ -202,7 +154,6 @@ impl Pending {
         request: &mut Parts,
         lookups: &Lookups,
         permit: Option<Permit>,
-        lead: Option<Lead>,
     ) -> Admitted {
         let Self { ids, unread, asked, .. } = self;
         let (mut kind, mut claim) = (None, None);
@@ -222,7 +173,7 @@ impl Pending {
             });
         }
         let guard = Arc::clone(guard);
-        Admitted { guard, ids, kind, claim, asked, permit, lead, invalid: None, is_answered: false }
+        Admitted { guard, ids, kind, claim, asked, permit, invalid: None, is_answered: false }
     }
 }
 
@@ -237,8 +188,6 @@ pub(super) struct Admitted {
     claim: Option<NullClaim>,
     asked: Instant,
     permit: Option<Permit>,
-    /// Has others wait until what the answer teaches is remembered.
-    lead: Option<Lead>,
     /// Why it has no id, if its response shows whether that is right.
     invalid: Option<InvalidId>,
     is_answered: bool,
@@ -254,7 +203,6 @@ impl Admitted {
             claim: None,
             asked: Instant::now(),
             permit: None,
-            lead: None,
             invalid: Some(reason),
             is_answered: false,
         }
@@ -273,9 +221,7 @@ impl Admitted {
         }
         if let Some(kind) = self.kind {
             let outcome = self.guard.options.nulls.outcome(kind, response);
-            let learning = self.learn(|_| outcome);
-            let lead = self.lead.take();
-            return learning.map(|learning| learning.map(move |()| drop(lead)));
+            return self.learn(|_| outcome);
         }
         if has_failed(response.status()) {
             return self.learn(|_| Outcome::NotAnswered);

@@ -94,8 +94,6 @@ counters! {
     admitted_unknown = Some(("admissions", "unknown"));
     /// Requests for which the lane had no room: answered 503, or let through in shadow mode.
     overloaded = Some(("requests", "overloaded"));
-    /// Requests that waited for another's answer, by [`single_flight`](crate::Builder::single_flight).
-    waited = Some(("single_flight", "waited"));
     /// Refusals that were let through for a look, whether the record is missing indeed.
     audits = Some(("audits", "audited"));
     /// Requests that would have been refused, if refusals were on.
@@ -225,7 +223,6 @@ fn describe_families() {
         ("requests", "Requests, by what became of them"),
         ("checks", "Look-ups of ids for requests, by what they found"),
         ("admissions", "Requests that passed without proof, or as present and found nothing"),
-        ("single_flight", "Requests for an id that another one was under way for"),
         ("audits", "Refusals that were let through for a look, and what they showed"),
         ("nulls", "404s that were to be remembered"),
         ("inserts", "Ids inserted"),

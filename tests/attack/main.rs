@@ -4,4 +4,3 @@ mod bound;
 mod copies;
 mod lanes;
 mod neighbour;
-mod single_flight;

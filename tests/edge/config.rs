@@ -97,7 +97,7 @@ fn a_guard_says_where_its_filter_lives() {
 #[test]
 fn a_duration_is_within_its_bounds_or_refused_by_name() {
     type Setter = fn(Duration) -> Builder;
-    let table: [(&str, Setter, Duration, Duration); 6] = [
+    let table: [(&str, Setter, Duration, Duration); 5] = [
         ("negative_caching ttl", |d| caching(NegativeCaching::new().ttl(d)), SECOND, HOUR),
         ("check_deadline", |d| in_redis().check_deadline(d), MS, 10 * SECOND),
         (
@@ -107,7 +107,6 @@ fn a_duration_is_within_its_bounds_or_refused_by_name() {
             HOUR,
         ),
         ("longest_transaction", |d| builder().longest_transaction(d), SECOND, DAY),
-        ("single_flight", |d| builder().single_flight(d), MS, 60 * SECOND),
         ("rebuild period", |d| scheduled(Schedule::every(d)), SECOND, 31 * DAY),
     ];
     for (name, set, least, greatest) in table {
@@ -156,7 +155,7 @@ fn a_setting_without_effect_where_the_filter_lives_is_refused_by_name() {
     let credentials = |builder: Builder| {
         builder.credentials(|| async { Err::<Credentials, BoxError>("none".into()) })
     };
-    let rows: [(&str, Setter, [bool; 3]); 19] = [
+    let rows: [(&str, Setter, [bool; 3]); 18] = [
         ("accept_eviction", |b| b.accept_eviction(true), OWN_IN_REDIS),
         ("audits_per_second", |b| b.audits_per_second(2), ALL),
         ("capacity", |b| b.capacity(1_000, 0.01), ALL),
@@ -174,7 +173,6 @@ fn a_setting_without_effect_where_the_filter_lives_is_refused_by_name() {
         ("secret_key", |b| b.secret_key(SecretKey::new([7; 16])), OWN),
         ("settle", |b| b.settle(Duration::ZERO), OWN_IN_REDIS),
         ("shards", |b| b.shards(1), OWN_IN_REDIS),
-        ("single_flight", |b| b.single_flight(SECOND), ALL),
         ("tls", |b| b.tls(TlsSettings::new()), IN_REDIS),
     ];
     let named = rows.iter().map(|(name, ..)| *name);

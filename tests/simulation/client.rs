@@ -81,10 +81,8 @@ impl Ask {
         let response = self.answer(&guard, &handled).await?;
         let reached = handled.reached.load(Ordering::Relaxed);
         let busy = if reached { ms(self.before) + ms(self.after) } else { ms(0) };
-        // For its check, and for its null; and for another request, before a second check.
-        let flight = guard.guard.options.single_flight;
-        let checks = if flight.is_some() { 2 } else { 1 };
-        oracle::waited(instance, sent, busy + flight.unwrap_or_default(), checks + 1);
+        // For its check, and for its null.
+        oracle::waited(instance, sent, busy, 2);
         let Ok(response) = response else { return Some(Answered::Not) };
         let answered = match response.status() {
             StatusCode::NOT_FOUND if !reached => Answered::Absent,

@@ -124,7 +124,6 @@ impl Request {
         if self.guard.stats().admitted_copied > before {
             self.has_passed = true;
             oracle::note(|findings| findings.copied += 1);
-            // One that waited for another is decided anew: by what that one has found, or by a copy that came meanwhile.
             let by = copy(&self.guard, self.asked.1);
             let suspects = with(|passed| passed.suspects.get(&self.asked).cloned());
             let is_still = |copy| suspects.is_some_and(|suspects| suspects.contains(&copy));

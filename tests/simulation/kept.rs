@@ -142,7 +142,6 @@ const CONFIG: Config = Config {
     page: (100, 0),
     slow: 0,
     copies: false,
-    flight: None,
     shards: 1,
     cluster: false,
     misread_from: None,

@@ -36,9 +36,6 @@ const TWO_PRIMARIES: u64 = 0x5eed_2b12;
 const COPIES: u64 = 0x5eed_c0b1;
 /// How often something befalls the copies of such, in a thousand.
 const COPIED: u64 = 15;
-/// In one run of so many, one request for an id goes first, and others wait for so long, ms.
-const FLYING: u64 = 5;
-const FLIGHT: u64 = 40;
 
 /// A run.
 #[derive(Debug, Clone)]
@@ -71,8 +68,6 @@ pub(crate) struct Config {
     pub(crate) slow: u64,
     /// Whether processes keep copies of the live filter.
     pub(crate) copies: bool,
-    /// For how long one request waits for another about the same id, ms.
-    pub(crate) flight: Option<u64>,
     /// Into how many shards the filter is cut.
     pub(crate) shards: u32,
     /// Whether Redis is a cluster.
@@ -367,7 +362,6 @@ impl Plan {
         let mut fleet_rng = Rng::new(seed ^ FLEET);
         config.settle = fleet_rng.pick(&[0, 0, 0, 8_000, 12_000]);
         config.copies = copies.is_some();
-        config.flight = seed.is_multiple_of(FLYING).then_some(FLIGHT);
         let mut at = 0;
         let mut hot = 0;
         let mut drawn = Vec::with_capacity(operations);
@@ -441,7 +435,6 @@ impl Config {
             ),
             slow: rng.pick(&[0, 20, 100]),
             copies: false,
-            flight: None,
             shards: 1,
             cluster: false,
             misread_from: None,

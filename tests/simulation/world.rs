@@ -122,9 +122,6 @@ pub(crate) fn builder(config: &Config, number: usize, name: &str) -> Builder {
         .on_unknown(rules.on_unknown)
         .audits_per_second(rules.audits)
         .negative_caching(caching);
-    if let Some(flight) = config.flight {
-        builder = builder.single_flight(ms(flight));
-    }
     if config.shards > 1 {
         builder = builder.secret_key(shards::KEY).shards(config.shards);
     }

@@ -616,14 +616,4 @@ pub(crate) fn take_late<P: 'static>(asks: impl Fn(&P) -> bool) -> Vec<P> {
     bug("an id that the filter holds inserted as new", ANY, &[
         script("add.lua", "lacked and 1 or 0", "1"),
     ]),
-    // One request for an id goes first.
-    bug("a waiter that inherits a 404", ANY, &[
-        raw("middleware/request.rs", "        let ids = self.ids.into_iter().map(|of| of.id);\n", "        if SEEDED && !guard.gate.leads(&self.ids[0], Instant::now()) {
-            return Next::Reject(Rejected::absent(crate::verdict::Proof::Null, None, request.method.clone()));
-        }
-        let ids = self.ids.into_iter().map(|of| of.id);\n"),
-    ]),
-    bug("a waiter that is forgotten", ANY, &[
-        source("decide/flights.rs", "timeout_at(until, arrived).await", "Ok::<_, tokio::time::error::Elapsed>(arrived.await)"),
-    ]),
 ];
