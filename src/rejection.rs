@@ -2,7 +2,6 @@
 //! [`BloomGuard::rejecting_with`](crate::BloomGuard::rejecting_with). It may [say why](Explained).
 
 use std::fmt;
-use std::time::Duration;
 
 use http::header::{CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, HeaderValue, RETRY_AFTER};
 use http::{Method, Response, StatusCode};
@@ -51,7 +50,6 @@ pub struct Rejected {
     reason: RejectReason,
     status: StatusCode,
     method: Method,
-    retry_after: Option<Duration>,
     generation: Option<Generation>,
 }
 
@@ -89,17 +87,17 @@ impl Rejected {
 
     pub(crate) fn absent(proof: Proof, generation: Option<Generation>, method: Method) -> Self {
         let (reason, status) = (RejectReason::Absent(proof), StatusCode::NOT_FOUND);
-        Self { reason, status, method, retry_after: None, generation }
+        Self { reason, status, method, generation }
     }
 
     pub(crate) fn invalid(reason: InvalidId, status: StatusCode, method: Method) -> Self {
         let reason = RejectReason::Invalid(reason);
-        Self { reason, status, method, retry_after: None, generation: None }
+        Self { reason, status, method, generation: None }
     }
 
-    pub(crate) fn busy(verdict: Verdict, retry_after: Duration, method: Method) -> Self {
+    pub(crate) fn busy(verdict: Verdict, method: Method) -> Self {
         let (reason, status) = (RejectReason::Busy(verdict), StatusCode::SERVICE_UNAVAILABLE);
-        Self { reason, status, method, retry_after: Some(retry_after), generation: None }
+        Self { reason, status, method, generation: None }
     }
 
     /// Returns why the request was refused.
@@ -112,13 +110,6 @@ impl Rejected {
     #[must_use]
     pub const fn status(&self) -> StatusCode {
         self.status
-    }
-
-    /// Returns how long the client should stay away, if it should come again at all: the value of the
-    /// header `Retry-After`, in whole seconds.
-    #[must_use]
-    pub const fn retry_after(&self) -> Option<Duration> {
-        self.retry_after
     }
 
     /// Returns the generation of the filter by which the id is absent; with a null, of the one that is live. Of a list's ids,
@@ -228,9 +219,9 @@ pub(crate) fn reject<B>(
         if let StatusCode::NOT_FOUND | StatusCode::GONE = response.status() {
             *response.status_mut() = rejected.status;
         }
-        if let Some(retry_after) = rejected.retry_after {
-            let seconds = retry_after.as_secs() + u64::from(retry_after.subsec_nanos() > 0);
-            response.headers_mut().entry(RETRY_AFTER).or_insert_with(|| HeaderValue::from(seconds));
+        if let RejectReason::Busy(_) = rejected.reason {
+            // Nobody knows when the lane will have room.
+            response.headers_mut().entry(RETRY_AFTER).or_insert(HeaderValue::from_static("1"));
         }
     }
     response.extensions_mut().insert(rejected);
@@ -275,7 +266,7 @@ mod tests {
     #[test]
     fn a_rejection_that_knows_only_404_cannot_deny_what_may_exist() {
         let verdict = Verdict::Unknown(Doubt::Timeout);
-        let rejected = Rejected::busy(verdict, Duration::from_millis(1_200), Method::GET);
+        let rejected = Rejected::busy(verdict, Method::GET);
         for status in [StatusCode::NOT_FOUND, StatusCode::GONE] {
             let denies = |_: &Rejected| {
                 let mut response = Response::new(());
@@ -284,11 +275,11 @@ mod tests {
             };
             let response = reject(&denies, rejected.clone());
             assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE);
-            assert_eq!(response.headers()[RETRY_AFTER], "2");
+            assert_eq!(response.headers()[RETRY_AFTER], "1");
         }
         let response: Response<Vec<u8>> = reject(&ProblemDetails, rejected.clone());
         assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE);
-        assert_eq!(response.headers()[RETRY_AFTER], "2");
+        assert_eq!(response.headers()[RETRY_AFTER], "1");
         assert_eq!(
             response.body(),
             br#"{"title":"Service Unavailable","status":503,"detail":"the service is busy"}"#

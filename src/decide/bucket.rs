@@ -44,23 +44,21 @@ impl Bucket {
         self.full_at.store(0, Ordering::Relaxed);
     }
 
-    /// Takes a token, or says how long it will be until there is one.
-    pub(crate) fn take(&self, now: Instant) -> Result<(), Duration> {
+    /// Takes a token, if there is one.
+    pub(crate) fn take(&self, now: Instant) -> bool {
         self.take_many(now, 1)
     }
 
-    /// Takes `tokens` as soon as there is one, and owes the rest: the next caller waits until they have grown.
-    pub(crate) fn take_many(&self, now: Instant, tokens: u32) -> Result<(), Duration> {
-        let Some(interval) = self.interval else { return Err(Duration::MAX) };
+    /// Takes `tokens` if there is one, and owes the rest: there is none until they have grown.
+    pub(crate) fn take_many(&self, now: Instant, tokens: u32) -> bool {
+        let Some(interval) = self.interval else { return false };
         let now = nanos(self.origin, now);
         let cost = interval.saturating_mul(tokens.into());
         let taken = self.full_at.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |full_at| {
             let ahead = full_at.saturating_sub(now);
             (ahead <= self.tolerance).then(|| full_at.max(now).saturating_add(cost))
         });
-        taken.map(|_| ()).map_err(|full_at| {
-            Duration::from_nanos(full_at.saturating_sub(now).saturating_sub(self.tolerance))
-        })
+        taken.is_ok()
     }
 }
 
@@ -84,8 +82,8 @@ impl Throttle {
     /// Counts an event. Returns how many events a line has to tell of, if one is due.
     pub(crate) fn note(&self, now: Instant) -> Option<u64> {
         self.untold.fetch_add(1, Ordering::Relaxed);
-        self.lines.take(now).ok()?;
-        Some(self.untold.swap(0, Ordering::Relaxed)).filter(|events| *events > 0)
+        let is_due = self.lines.take(now);
+        is_due.then(|| self.untold.swap(0, Ordering::Relaxed)).filter(|events| *events > 0)
     }
 }
 
@@ -100,25 +98,25 @@ mod tests {
         let mut taken = 0;
         for ms in 0..2_000 {
             let now = began + Duration::from_millis(ms);
-            taken += (0..10).filter(|_| bucket.take(now).is_ok()).count();
+            taken += (0..10).filter(|_| bucket.take(now)).count();
         }
         assert_eq!(taken, 64 + 999, "the burst, and one every 2 ms in 1999 ms");
     }
 
     #[tokio::test(start_paused = true)]
-    async fn an_empty_bucket_says_when_to_come_again() {
+    async fn a_token_takes_its_time_to_grow() {
         let bucket = Bucket::new(10, 1);
         let now = Instant::now();
-        assert_eq!(bucket.take(now), Ok(()));
-        assert_eq!(bucket.take(now), Err(Duration::from_millis(100)));
-        assert_eq!(bucket.take(now + Duration::from_millis(100)), Ok(()));
+        assert!(bucket.take(now));
+        assert!(!bucket.take(now + Duration::from_millis(99)));
+        assert!(bucket.take(now + Duration::from_millis(100)));
     }
 
     #[tokio::test(start_paused = true)]
     async fn an_empty_bucket_keeps_its_rate_from_the_beginning() {
         let bucket = Bucket::empty(10);
         let began = Instant::now();
-        let at = |ms| bucket.take(began + Duration::from_millis(ms)).is_ok();
+        let at = |ms| bucket.take(began + Duration::from_millis(ms));
         assert_eq!((0..10_000).filter(|ms| at(*ms)).count(), 99);
     }
 
@@ -126,23 +124,22 @@ mod tests {
     async fn a_rest_fills_it_no_further_than_the_burst() {
         let bucket = Bucket::new(1_000, 3);
         let later = Instant::now() + Duration::from_secs(3600);
-        assert_eq!((0..10).filter(|_| bucket.take(later).is_ok()).count(), 3);
+        assert_eq!((0..10).filter(|_| bucket.take(later)).count(), 3);
     }
 
     #[tokio::test(start_paused = true)]
     async fn what_takes_more_than_there_is_makes_others_wait_for_all_of_it() {
         let bucket = Bucket::new(100, 2);
         let began = Instant::now();
-        assert_eq!(bucket.take_many(began, 50), Ok(()));
+        assert!(bucket.take_many(began, 50));
         let at = |ms| bucket.take_many(began + Duration::from_millis(ms), 50);
-        assert_eq!(at(0), Err(Duration::from_millis(490)), "two of them were there");
-        assert!(at(489).is_err());
-        assert_eq!(at(490), Ok(()));
+        assert!(!at(0) && !at(489), "two of them were there");
+        assert!(at(490));
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_bucket_of_nothing_gives_nothing() {
-        assert!(Bucket::new(0, 5).take(Instant::now() + Duration::from_secs(9)).is_err());
+        assert!(!Bucket::new(0, 5).take(Instant::now() + Duration::from_secs(9)));
     }
 
     #[tokio::test(start_paused = true)]

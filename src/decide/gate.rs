@@ -27,8 +27,6 @@ const FOUND: Duration = Duration::from_secs(10 * 60);
 const MISSED_LIFE: f64 = 1.5;
 /// Refusals before the first sample: whoever tries a guard by hand sees it refuse.
 const UNSAMPLED: u32 = 10;
-/// The shortest and the longest time a client is told to stay away.
-const RETRY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
 
 pub(crate) struct Gate {
     on_unknown: OnUnknown,
@@ -55,10 +53,7 @@ pub(crate) enum Ruling {
     },
     Refuse(Proof),
     /// The lane has no room for an id with this verdict.
-    Busy {
-        verdict: Verdict,
-        retry_after: Duration,
-    },
+    Busy(Verdict),
 }
 
 pub(crate) struct Subject {
@@ -173,26 +168,22 @@ impl Gate {
             why = why.max(of.reading.unwrap_or(Why::Present));
         }
         let is_absent = unread == 0 && ids.iter().all(|of| of.reading.is_none());
-        let room = match limited {
-            _ if is_shed => Err(RETRY.0),
-            0 => Ok(None),
-            limited => self.lane.enter(limited, now).map(Some),
-        };
+        let permit = if is_shed || limited == 0 { None } else { self.lane.enter(limited, now) };
+        let has_room = !is_shed && (limited == 0 || permit.is_some());
         // `Off` is possible here, too: it may have been set during the look-up.
         if self.mode() != Mode::Enforce {
             for of in ids {
                 of.reading.get_or_insert(Why::Shadow);
             }
             let why = if is_absent { Why::Shadow } else { why };
-            let no_room = room.is_err().then_some(unsure);
-            return Ruling::Admit { why, permit: room.ok().flatten(), no_room };
+            return Ruling::Admit { why, permit, no_room: (!has_room).then_some(unsure) };
         }
-        match room {
-            Ok(_) if is_absent => Ruling::Refuse(proof),
-            Ok(permit) => Ruling::Admit { why, permit, no_room: None },
-            Err(wait) => {
-                Ruling::Busy { verdict: unsure, retry_after: wait.clamp(RETRY.0, RETRY.1) }
-            }
+        if !has_room {
+            Ruling::Busy(unsure)
+        } else if is_absent {
+            Ruling::Refuse(proof)
+        } else {
+            Ruling::Admit { why, permit, no_room: None }
         }
     }
 
@@ -227,7 +218,7 @@ impl Gate {
             self.refusals.fetch_add(1, Ordering::Relaxed);
             return false;
         }
-        self.sample.take(now).is_ok()
+        self.sample.take(now)
     }
 
     pub(crate) fn found(&self, id: IdHash, now: Instant) {

@@ -168,7 +168,7 @@ impl Guard {
                 }
             }
             Ruling::Refuse(_) => self.metrics.refused.add(1),
-            Ruling::Busy { verdict, .. } => self.count_busy(*verdict, now),
+            Ruling::Busy(verdict) => self.count_busy(*verdict, now),
         }
         ruling
     }
@@ -231,7 +231,7 @@ impl Guard {
 
     /// Remembers a null, if there are not too many a second.
     pub(crate) fn learn(&self, id: &Id, claim: NullClaim, lesson: Lesson) -> Answer<()> {
-        if self.null_writes.take(Instant::now()).is_err() {
+        if !self.null_writes.take(Instant::now()) {
             self.metrics.nulls_limited.add(1);
             return Answer::Ready(());
         }
@@ -254,7 +254,7 @@ impl Guard {
 
     pub(crate) async fn remove(&self, id: &Id) -> Result<Removed, StoreError> {
         self.gate.removed(id, Instant::now());
-        if self.removals.take(Instant::now()).is_err() {
+        if !self.removals.take(Instant::now()) {
             self.metrics.removed(Some(Removed::Withheld));
             return Ok(Removed::Withheld);
         }

@@ -72,7 +72,7 @@ impl Served {
     /// Takes in an id that was served to a request of this moment; says whether it is to be looked up.
     pub(super) fn note(&self, id: &Id, asked: Instant, now: Instant) -> bool {
         let is_newer = nanos(self.origin, asked) > self.seen.load(Ordering::SeqCst);
-        if !is_newer || self.look_ups.take(now).is_err() {
+        if !is_newer || !self.look_ups.take(now) {
             return false;
         }
         let mut tally = self.tally.lock();

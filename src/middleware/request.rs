@@ -140,9 +140,7 @@ impl Pending {
                 }
                 Err(Rejected::absent(proof, generation, request.method.clone()))
             }
-            Ruling::Busy { verdict, retry_after } => {
-                Err(Rejected::busy(verdict, retry_after, request.method.clone()))
-            }
+            Ruling::Busy(verdict) => Err(Rejected::busy(verdict, request.method.clone())),
         }
     }
 

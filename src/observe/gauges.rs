@@ -80,8 +80,6 @@ gauges! {
         |state| Some(state.lane.in_use as f64);
     lane_width, Count, "Requests that the lane lets through at once",
         |state| Some(state.lane.width as f64);
-    lane_rejected_last_minute, Count, "Requests for which the lane had no room in the last minute",
-        |state| Some(state.lane.rejected_last_minute as f64);
 }
 
 fn is(condition: bool) -> Option<f64> {

@@ -3,8 +3,6 @@
 use std::fmt;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use tokio::time::Instant;
-
 use super::activity::WorkState;
 use super::metrics::Metrics;
 use crate::decide::gate::Gate;
@@ -84,7 +82,7 @@ impl GuardState {
             inserts: metrics.inserting.state(),
             rebuilds: rebuilds(metrics),
             record,
-            lane: gate.lane.state(Instant::now()),
+            lane: gate.lane.state(),
             trouble: None,
         };
         let troubles = state.troubles(trouble);
