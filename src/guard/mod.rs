@@ -11,7 +11,6 @@ use std::time::Duration;
 
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
-use tracing::Level;
 
 use self::canary::Findings;
 use self::invalid::InvalidCanary;
@@ -22,7 +21,6 @@ use crate::decide::gate::{Gate, Ruling, Subject, Why};
 use crate::decide::recent::IdHash;
 use crate::error::StoreError;
 use crate::extract::IdExtractor;
-use crate::filter::Generation;
 use crate::id::Id;
 use crate::nulls::rules::Lesson;
 use crate::nulls::scope::Scope;
@@ -34,12 +32,10 @@ use crate::random;
 use crate::rebuild::{ErasedSource, Rebuilder, Schedule};
 use crate::settings::Settings;
 use crate::store::{Answer, Inserted, Lookup, NewNull, NullClaim, Removed, Store};
-use crate::verdict::{Proof, Verdict};
+use crate::verdict::Verdict;
 
 /// Between two log lines about requests answered 503.
 const BUSY_PAUSE: Duration = Duration::from_secs(60);
-/// Between two log lines about refusals.
-const REFUSAL_PAUSE: Duration = Duration::from_secs(1);
 /// How long a removal is remembered without a regular schedule.
 const REMOVED_TTL: Duration = Duration::from_secs(24 * 60 * 60);
 const WATCH: Duration = Duration::from_secs(1);
@@ -63,7 +59,6 @@ pub(crate) struct Guard {
     #[cfg(feature = "metrics")]
     gauges: Gauges,
     busy: Throttle,
-    told: Throttle,
     null_writes: Bucket,
     removals: Bucket,
     null_ttl: Duration,
@@ -96,7 +91,6 @@ impl Guard {
             #[cfg(feature = "metrics")]
             gauges: Gauges::new(&metrics.filter),
             busy: Throttle::new(BUSY_PAUSE),
-            told: Throttle::new(REFUSAL_PAUSE),
             null_writes: Bucket::new(settings.nulls_per_second, settings.nulls_per_second),
             removals: Bucket::new(REMOVALS_PER_SECOND, REMOVALS_AT_ONCE),
             null_ttl: settings.null_ttl,
@@ -187,26 +181,6 @@ impl Guard {
         }
     }
 
-    /// Tells of one refusal a second, by the id's digest: no line has an id.
-    pub(crate) fn tell_of_refusal(
-        &self,
-        id: &Id,
-        proof: Proof,
-        generation: Option<Generation>,
-        now: Instant,
-    ) {
-        if tracing::enabled!(Level::DEBUG) && self.told.note(now).is_some() {
-            tracing::debug!(
-                parent: None,
-                filter = &**self.name(),
-                by = proof.as_str(),
-                generation = generation.map(Generation::get),
-                digest = self.store.digest(id).map(display),
-                "a request is refused, as its id is absent: one a second is told of"
-            );
-        }
-    }
-
     pub(crate) fn found(&self, id: &Id, hash: IdHash, why: Why, asked: Instant) {
         let now = Instant::now();
         self.gate.found(hash, now);
@@ -267,7 +241,6 @@ impl Guard {
     pub(crate) async fn watch(self: Arc<Self>) {
         let filter = &**self.name();
         let mut unready = 0;
-        let mut has_told_of_paths = false;
         loop {
             if self.metrics.checks.rests(WATCH) {
                 self.metrics.probe(&self.store).await;
@@ -290,19 +263,6 @@ impl Guard {
                     );
                 }
                 unready += 1;
-            }
-            let stats = self.metrics.stats();
-            // Before there are some hundred requests, a single path is no sign.
-            if !has_told_of_paths && stats.unguarded_path * 100 > stats.requests.max(400) {
-                has_told_of_paths = true;
-                tracing::warn!(
-                    parent: None,
-                    filter,
-                    paths = stats.unguarded_path,
-                    requests = stats.requests,
-                    "requests pass unguarded whose path would name an id without its final slash, with single slashes, or with %2F \
-                     decoded: a layer inside of the guard that rewrites paths belongs outside of it"
-                );
             }
             sleep(WATCH).await;
         }

@@ -132,12 +132,8 @@ impl Pending {
             Ruling::Admit { permit, .. } => Ok(self.admit(guard, request, lookups, permit)),
             Ruling::Refuse(proof) => {
                 // All were asked for.
-                let mut refused = self.ids.iter().zip(lookups);
-                let refused = refused.find(|(_, of)| of.verdict == Verdict::Absent(proof));
-                let generation = refused.and_then(|(_, lookup)| lookup.claim.generation);
-                if let Some((of, _)) = refused {
-                    guard.tell_of_refusal(&of.id, proof, generation, now);
-                }
+                let by = lookups.iter().find(|of| of.verdict == Verdict::Absent(proof));
+                let generation = by.and_then(|lookup| lookup.claim.generation);
                 Err(Rejected::absent(proof, generation, request.method.clone()))
             }
             Ruling::Busy(verdict) => Err(Rejected::busy(verdict, request.method.clone())),

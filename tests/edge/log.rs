@@ -38,33 +38,15 @@ async fn get_from(status: StatusCode, guard: &BloomGuard, path: &str) -> StatusC
 }
 
 #[tokio::test(start_paused = true)]
-async fn paths_that_are_an_ids_once_a_layer_within_rewrites_them_are_counted_apart_and_told_of_once()
- {
-    let (log, _kept) = Log::begin();
+async fn paths_that_are_an_ids_once_a_layer_within_rewrites_them_are_counted_apart() {
     let guard = users().build().unwrap();
-    for (paths, are_told) in [
-        (&["/", "/users/", "/orders/7/", "/users/7/x", "/users//"][..], 0),
-        (&["/users/8/"], 0),
-        (&["/users/8/", "//users/8", "/users//8/", "/users%2f8"], 1),
-        (&["/users/8/"; 100], 1),
-    ] {
-        let before = guard.stats();
-        for path in paths {
-            get(&guard, path).await;
-        }
-        let stats = guard.stats();
-        let apart = if paths[0] == "/" { 0 } else { paths.len() as u64 };
-        assert_eq!(stats.unguarded_path - before.unguarded_path, apart, "{paths:?}");
-        assert_eq!(stats.unguarded - before.unguarded, paths.len() as u64 - apart, "{paths:?}");
-        // One in a hundred is not told of.
-        for _ in 0..99 {
-            get(&guard, "/users/7").await;
-        }
-        sleep(Duration::from_secs(60)).await;
-        let told = log.with("a layer inside of the guard");
-        assert_eq!(told.len(), are_told, "{told:?}");
-        assert!(told.iter().all(|line| line.starts_with("WARN") && line.contains(FILTER)));
+    let plain = ["/", "/users/", "/orders/7/", "/users/7/x", "/users//"];
+    let rewritten = ["/users/8/", "//users/8", "/users//8/", "/users%2f8"];
+    for path in plain.into_iter().chain(rewritten) {
+        get(&guard, path).await;
     }
+    let stats = guard.stats();
+    assert_eq!((stats.unguarded, stats.unguarded_path), (5, 4));
 }
 
 /// Adds up the numbers of requests that lines tell of.
@@ -157,40 +139,6 @@ async fn an_invalid_id_that_the_handler_answers_is_noticed_and_watched_for() {
     assert_eq!((guard.stats().invalid_answered, log.with(alarm).len()), (2, 2));
     assert_eq!(get_from(StatusCode::OK, &guard, "/users/7").await, StatusCode::OK);
     assert_eq!(guard.stats().invalid_answered, 2);
-}
-
-#[tokio::test]
-async fn a_refusal_a_second_is_told_of_by_its_digest_and_never_by_its_id() {
-    let (log, _kept) = Log::begin();
-    let guard = users()
-        .capacity(10_000, 1e-9)
-        .audits_per_second(0)
-        .rebuild(Schedule::manual(), from_iter(|| 0..10_u64))
-        .build()
-        .unwrap();
-    guard.ready().await;
-    let told = || log.with("a request is refused");
-    for _ in 0..100 {
-        assert_eq!(get(&guard, "/users/70001234").await, StatusCode::NOT_FOUND);
-    }
-    let first = told();
-    // A slow machine may take longer than a second for them.
-    assert!((1..=5).contains(&first.len()), "{first:?}");
-    let generation = guard.state().live.unwrap().generation;
-    let says = ["DEBUG", FILTER, "by=\"filter\"", &format!("generation={generation}")];
-    assert!(says.iter().all(|text| first[0].contains(text)), "{first:?}");
-    let digest = |line: &String| line.split("digest=").nth(1).unwrap().to_owned();
-    let mut digests = vec![digest(&first[0])];
-    for path in ["/users/70001234", "/users/70005678"] {
-        sleep(Duration::from_millis(1_100)).await;
-        get(&guard, path).await;
-        digests.push(digest(&told().pop().unwrap()));
-    }
-    assert_eq!(digests[0].len(), 32, "{digests:?}");
-    assert!(digests[0] == digests[1] && digests[1] != digests[2], "it tells an id from another");
-    for id in ["70001234", "70005678"] {
-        assert_eq!(log.with(id), [""; 0]);
-    }
 }
 
 #[tokio::test(start_paused = true)]
