@@ -28,21 +28,6 @@ impl<S, R> BloomGuardService<S, R> {
     pub(super) const fn new(inner: S, guard: BloomGuard, rejection: Arc<R>) -> Self {
         Self { inner, guard, rejection }
     }
-
-    /// Returns the service within.
-    pub const fn get_ref(&self) -> &S {
-        &self.inner
-    }
-
-    /// Returns the service within, to change it.
-    pub const fn get_mut(&mut self) -> &mut S {
-        &mut self.inner
-    }
-
-    /// Unwraps the service within.
-    pub fn into_inner(self) -> S {
-        self.inner
-    }
 }
 
 impl<S: Clone, R> BloomGuardService<S, R> {
