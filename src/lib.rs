@@ -119,7 +119,6 @@ pub use filter::{Generation, Sizing};
 pub use guard::finding::Finding;
 pub use guard::options::OnInvalid;
 pub use id::{Id, InvalidId, SecretKey};
-pub use middleware::fleet::Enforcement;
 pub use middleware::layer::BloomGuard;
 pub use middleware::verdicts::{FoundIds, Verdicts};
 pub use mode::Mode;

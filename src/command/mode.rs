@@ -29,7 +29,7 @@ pub(super) async fn run(arguments: &Arguments, json: bool) -> Outcome {
     let mode = arguments.mode;
     let guard = arguments.target.observe().await?;
     let before = guard.state().fleet_mode;
-    insist(async || guard.set_fleet_mode(mode).await.map(drop)).await?;
+    insist(async || guard.set_fleet_mode(mode).await).await?;
     let state = guard.state();
     let mut text = format!("mode of all processes: {mode}, before: {before}");
     if mode == Mode::Enforce && before != Mode::Enforce {

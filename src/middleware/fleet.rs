@@ -11,29 +11,10 @@ use crate::background;
 use crate::error::{RebuildError, StoreError};
 use crate::mode::Mode;
 use crate::rebuild::Cause;
-use crate::store::{Condition, FleetChange, RebuildReport, RebuildStatus};
-use crate::verdict::Doubt;
+use crate::store::{FleetChange, RebuildReport, RebuildStatus};
 
 /// How long a rebuild of another process is waited for, before this one tries again.
 const BUSY_WAIT: Duration = Duration::from_secs(1);
-
-/// What all processes of a filter do once [`set_fleet_mode`](BloomGuard::set_fleet_mode) has set their mode.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Enforcement {
-    /// They refuse what the live filter proves absent.
-    Enforced,
-    /// They refuse nothing yet: the filter settles, and a rebuild that begins after this time ends that. See the guide's page
-    /// [`fleet`](crate::guide::fleet) for what ends it sooner.
-    Settling {
-        /// Zero where only the rebuild is waited for.
-        rest: Duration,
-    },
-    /// They refuse nothing as long as this is so: no filter that answers is known to this process.
-    Unknown(Doubt),
-    /// They refuse nothing: the mode is [`Mode::Shadow`] or [`Mode::Off`].
-    Suspended,
-}
 
 /// For operators.
 impl BloomGuard {
@@ -43,7 +24,7 @@ impl BloomGuard {
     ///
     /// The way back from a milder mode is [`enforce_everywhere`](Self::enforce_everywhere). With [`Mode::Enforce`] this turns
     /// back at once: what processes created meanwhile that do not insert into this filter is refused. It does not end settling:
-    /// the answer says whether the filter settles.
+    /// [`state`](Self::state) says whether the filter settles.
     ///
     /// Without Redis it cannot be set: there is [`set_mode`](Self::set_mode) in each process. Without a filter in Redis it is
     /// the mode of all clones of this guard.
@@ -51,18 +32,8 @@ impl BloomGuard {
     /// # Errors
     ///
     /// What [`StoreError`] says: Redis did not take it, or did not say so. Call again.
-    pub async fn set_fleet_mode(&self, mode: Mode) -> Result<Enforcement, StoreError> {
-        let store = &self.start().store;
-        store.change_fleet(FleetChange::Mode(mode)).await?;
-        if mode != Mode::Enforce {
-            return Ok(Enforcement::Suspended);
-        }
-        let Condition { live, settling, .. } = store.condition();
-        Ok(match (settling, live) {
-            (Some(rest), _) => Enforcement::Settling { rest },
-            (None, Ok(_)) => Enforcement::Enforced,
-            (None, Err(doubt)) => Enforcement::Unknown(doubt),
-        })
+    pub async fn set_fleet_mode(&self, mode: Mode) -> Result<(), StoreError> {
+        self.start().store.change_fleet(FleetChange::Mode(mode)).await
     }
 
     /// Has all processes of the filter refuse what it lacks: ends settling, and any milder mode that was set for all.

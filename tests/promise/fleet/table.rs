@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use bloom_guard::rebuild::{IdSink, RebuildSource};
 use bloom_guard::{
-    BloomGuard, BoxError, Builder, Doubt, Enforcement, ForeignFilter, Mode, NegativeCaching,
-    PathPattern, Schedule, SecretKey, Verdict,
+    BloomGuard, BoxError, Builder, Doubt, ForeignFilter, Mode, NegativeCaching, PathPattern,
+    Schedule, SecretKey, Verdict,
 };
 use support::eventually;
 use support::model::{Table, brief, foreign_guard, guard, guard_over, left, live};
@@ -109,8 +109,8 @@ async fn trial(steps: &mut Steps) -> Harm {
     };
     let first = build("users", LONG);
     settles(&first).await;
-    let answer = first.set_fleet_mode(Mode::Enforce).await.unwrap();
-    assert!(matches!(answer, Enforcement::Settling { rest } if rest > LONG / 2), "{answer:?}");
+    first.set_fleet_mode(Mode::Enforce).await.unwrap();
+    assert!(first.state().settling.is_some_and(|rest| rest > LONG / 2));
     drop(first);
     let name = steps.name();
     steps.then("`.settle(Duration::ZERO)`");
@@ -118,13 +118,14 @@ async fn trial(steps: &mut Steps) -> Harm {
     let [one, other] = [(); 2].map(|()| build(name, Duration::ZERO));
     one.ready().await;
     other.ready().await;
-    let answer = one.set_fleet_mode(Mode::Enforce).await.unwrap();
+    one.set_fleet_mode(Mode::Enforce).await.unwrap();
+    let settling = one.state().settling;
     let verdict = other.check(&CREATED).await.unwrap();
     if steps.are_taken {
-        assert_eq!(answer, Enforcement::Enforced);
+        assert_eq!(settling, None);
         assert!(matches!(verdict, Verdict::Absent(_)), "{verdict:?}");
     } else {
-        assert!(matches!(answer, Enforcement::Settling { .. }), "{answer:?}");
+        assert!(settling.is_some());
         assert_eq!(verdict, Verdict::Unknown(Doubt::Settling));
     }
     both_ways(&Process::guarded(&one, &table), &Process::guarded(&other, &table), CREATED).await
