@@ -3,15 +3,14 @@
 //! A few refusals are let through. If one finds a record, its id is asked again, as the record may have been created just then. If the
 //! guard still holds it absent, that is an alarm. So it is if the filter lacks several of the records that this process serves.
 
-use std::collections::VecDeque;
+use std::future::pending;
 use std::sync::Arc;
 use std::time::Duration;
 
-use parking_lot::Mutex;
-use tokio::sync::Notify;
+use tokio::sync::{Mutex, mpsc};
 use tokio::time::Instant;
 
-use super::finding::Untaken;
+use super::finding::Finding;
 use super::served::Served;
 use crate::decide::bucket::Throttle;
 use crate::filter::Generation;
@@ -20,8 +19,10 @@ use crate::observe::metrics::Metrics;
 use crate::store::{Lookup, Store};
 use crate::verdict::{Doubt, Proof, Verdict};
 
-/// The most findings that wait to be looked into.
-const ROOM: usize = 256;
+/// The most ids that wait to be looked into.
+const WAITING: usize = 256;
+/// The most findings that wait for the application to take them.
+const UNTAKEN: usize = 1_024;
 /// The least time between two alarms in the log.
 const PAUSE: Duration = Duration::from_secs(1);
 
@@ -29,11 +30,18 @@ const PAUSE: Duration = Duration::from_secs(1);
 pub(crate) struct Findings {
     store: Arc<Store>,
     metrics: Arc<Metrics>,
-    waiting: Mutex<VecDeque<Id>>,
     pub(super) served: Served,
-    arrived: Notify,
-    pub(crate) untaken: Untaken,
+    waiting: Queue<Waiting>,
+    untaken: Queue<Finding>,
     alarms: Throttle,
+}
+
+/// An id whose record a request has found.
+enum Waiting {
+    /// The guard held it absent.
+    Refused(Id),
+    /// Nobody was asked. The newest filter of that moment has to hold it.
+    Served(Id, Generation),
 }
 
 impl Findings {
@@ -41,49 +49,41 @@ impl Findings {
         Self {
             store,
             metrics,
-            waiting: Mutex::default(),
             served: Served::new(audits),
-            arrived: Notify::new(),
-            untaken: Untaken::default(),
+            waiting: Queue::new(WAITING),
+            untaken: Queue::new(UNTAKEN),
             alarms: Throttle::new(PAUSE),
         }
     }
 
-    /// Returns whether there was room for it.
-    pub(crate) fn report(&self, id: Id) -> bool {
-        let mut waiting = self.waiting.lock();
-        if waiting.contains(&id) {
-            return true;
-        }
-        let room = waiting.len() < ROOM;
-        if room {
-            waiting.push_back(id);
-            self.arrived.notify_one();
-        }
-        room
+    pub(crate) fn report(&self, id: Id) {
+        self.push(&self.waiting, Waiting::Refused(id));
     }
 
     /// Notes that a request of this moment was served, and nobody was asked about its id.
     pub(crate) fn serves(&self, id: &Id, asked: Instant, now: Instant) {
-        if self.served.note(id, asked, now) {
-            self.arrived.notify_one();
+        if let Some(newest) = self.served.note(asked, now) {
+            self.push(&self.waiting, Waiting::Served(id.clone(), newest));
         }
     }
 
-    fn take(&self) -> Option<Id> {
-        self.waiting.lock().pop_front()
+    fn push<T>(&self, queue: &Queue<T>, item: T) {
+        if queue.sender.try_send(item).is_err() {
+            self.metrics.findings_dropped.add(1);
+        }
     }
 
     pub(crate) async fn look_into(&self) {
         loop {
-            if let Some(id) = self.take() {
-                self.judge(id).await;
-            } else if let Some(id) = self.served.take() {
-                self.weigh(id).await;
-            } else {
-                self.arrived.notified().await;
+            match self.waiting.next().await {
+                Waiting::Refused(id) => self.judge(id).await,
+                Waiting::Served(id, newest) => self.weigh(id, newest).await,
             }
         }
+    }
+
+    pub(crate) async fn next(&self) -> Finding {
+        self.untaken.next().await
     }
 
     async fn judge(&self, id: Id) {
@@ -100,9 +100,9 @@ impl Findings {
         self.add(&id).await;
     }
 
-    async fn weigh(&self, id: Id) {
+    async fn weigh(&self, id: Id, newest: Generation) {
         let found = self.store.look_up(&id).await;
-        for (id, generation) in self.served.weigh(id, &found, Instant::now()) {
+        for (id, generation) in self.served.weigh(id, newest, &found, Instant::now()) {
             self.mend(id, Some(generation), Proof::Filter).await;
         }
     }
@@ -133,12 +133,33 @@ impl Findings {
                 }
             }
         }
-        self.untaken.push(id, generation, proof);
+        self.push(&self.untaken, Finding { id, generation, proof });
     }
 
     async fn add(&self, id: &Id) {
         if let Err(error) = self.store.add(vec![id.clone()]).await {
             tracing::warn!(%error, "an id found missing from the filter could not be added");
+        }
+    }
+}
+
+struct Queue<T> {
+    sender: mpsc::Sender<T>,
+    receiver: Mutex<mpsc::Receiver<T>>,
+}
+
+impl<T> Queue<T> {
+    fn new(room: usize) -> Self {
+        let (sender, receiver) = mpsc::channel(room);
+        Self { sender, receiver: Mutex::new(receiver) }
+    }
+
+    /// Waits for the next item, and takes it. If the future is dropped, the item stays.
+    async fn next(&self) -> T {
+        match self.receiver.lock().await.recv().await {
+            Some(item) => item,
+            // Its sender lives as long.
+            None => pending().await,
         }
     }
 }

@@ -187,9 +187,7 @@ impl Guard {
         match why {
             Why::Found => self.findings.serves(id, asked, now),
             Why::Sample | Why::Shadow | Why::Unsettled => {
-                if !self.findings.report(id.clone()) {
-                    self.metrics.findings_dropped.add(1);
-                }
+                self.findings.report(id.clone());
             }
             // No filter was said to lack it.
             Why::Copied | Why::Present | Why::Unknown => {}

@@ -38,7 +38,6 @@ pub(super) struct Served {
 /// What was looked up since then.
 #[derive(Default)]
 struct Tally {
-    waiting: Vec<Id>,
     held: usize,
     missing: Vec<(Instant, Id, Generation)>,
 }
@@ -69,32 +68,29 @@ impl Served {
         true
     }
 
-    /// Takes in an id that was served to a request of this moment; says whether it is to be looked up.
-    pub(super) fn note(&self, id: &Id, asked: Instant, now: Instant) -> bool {
+    /// Notes that an id was served to a request that began at `asked`. Returns the filter that has to hold it, if it is to be looked up.
+    pub(super) fn note(&self, asked: Instant, now: Instant) -> Option<Generation> {
+        // Before it is seen a filter is no newest one.
+        let newest = Generation::new(self.newest.load(Ordering::SeqCst))?;
         let is_newer = nanos(self.origin, asked) > self.seen.load(Ordering::SeqCst);
-        if !is_newer || !self.look_ups.take(now) {
-            return false;
-        }
-        let mut tally = self.tally.lock();
-        let has_room = tally.waiting.len() < FIRST as usize;
-        if has_room {
-            tally.waiting.push(id.clone());
-        }
-        has_room
+        (is_newer && self.look_ups.take(now)).then_some(newest)
     }
 
-    pub(super) fn take(&self) -> Option<Id> {
-        self.tally.lock().waiting.pop()
-    }
-
-    /// Takes in what a look-up has said of a served id; returns the ids that are missing if they are enough for a finding.
-    pub(super) fn weigh(&self, id: Id, found: &Lookup, now: Instant) -> Vec<(Id, Generation)> {
+    /// Takes in what a look-up has said of a served id, which the filter `newest` has to hold. Returns the ids that are missing if they are
+    /// enough for a finding.
+    pub(super) fn weigh(
+        &self,
+        id: Id,
+        newest: Generation,
+        found: &Lookup,
+        now: Instant,
+    ) -> Vec<(Id, Generation)> {
         let Some(generation) = found.claim.generation else { return Vec::new() };
-        if self.sees(Some(generation), now) {
+        if self.sees(Some(generation), now) || generation != newest {
             return Vec::new();
         }
         let mut tally = self.tally.lock();
-        let Tally { held, missing, .. } = &mut *tally;
+        let Tally { held, missing } = &mut *tally;
         match found.verdict {
             Verdict::Absent(Proof::Filter) => {}
             verdict => {
@@ -119,6 +115,8 @@ mod tests {
     use crate::nulls::scope::Scope;
     use crate::store::NullClaim;
 
+    const FIFTH: Generation = Generation::new(5).unwrap();
+
     fn id(n: u64) -> Id {
         Id::display(&n).unwrap()
     }
@@ -139,7 +137,8 @@ mod tests {
 
     /// How many of these ids are missing for a finding, the first of them that is one.
     fn finding(served: &Served, now: Instant, ids: impl Iterator<Item = (u64, bool)>) -> usize {
-        let mut weighed = ids.map(|(n, is_there)| served.weigh(id(n), &found(5, is_there), now));
+        let mut weighed =
+            ids.map(|(n, is_there)| served.weigh(id(n), FIFTH, &found(5, is_there), now));
         weighed.find(|missing| !missing.is_empty()).map_or(0, |missing| missing.len())
     }
 
@@ -148,10 +147,9 @@ mod tests {
     {
         let (served, now) = seen();
         let early = now - Duration::from_millis(2);
-        assert!(!served.note(&id(0), early, now));
+        assert_eq!(served.note(early, now), None);
         let at = |ms| now + Duration::from_millis(ms);
-        let is_looked_up =
-            |ms: &u64| served.note(&id(*ms), at(*ms), at(*ms)) && served.take().is_some();
+        let is_looked_up = |ms: &u64| served.note(at(*ms), at(*ms)).is_some();
         let looked_up = |from: u64, to: u64| (from..to).filter(is_looked_up).count();
         assert_eq!(looked_up(0, 500), 16);
         assert_eq!(looked_up(500, 10_500), 10);
@@ -159,7 +157,7 @@ mod tests {
         assert_eq!(looked_up(10_501, 11_000), 16, "another filter");
         let unaudited = Served::new(0);
         unaudited.sees(Generation::new(5), now);
-        assert!(!unaudited.note(&id(1), at(1), at(1)));
+        assert_eq!(unaudited.note(at(1), at(1)), None);
     }
 
     #[tokio::test(start_paused = true)]
@@ -187,8 +185,9 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn what_a_newer_filter_lacks_is_no_finding_for_a_request_of_before() {
         let (served, now) = seen();
-        let missing = |(n, generation)| served.weigh(id(n), &found(generation, false), now).len();
-        let each = [(0, 5), (1, 5), (2, 5), (3, 6), (4, 6), (5, 6)].map(missing);
-        assert_eq!(each, [0; 6], "it begins anew");
+        let missing =
+            |(n, generation)| served.weigh(id(n), FIFTH, &found(generation, false), now).len();
+        let each = [(0, 5), (1, 5), (2, 5), (3, 6), (4, 6), (5, 6), (7, 6)].map(missing);
+        assert_eq!(each, [0; 7], "it begins anew");
     }
 }

@@ -168,12 +168,12 @@ impl BloomGuard {
     }
 
     /// Waits for the next record that exists although this guard held it absent, and takes it. Each goes to
-    /// one caller. Without any, the last 1,024 are kept. See [`Finding`] for an example.
+    /// one caller. Up to 1,024 are kept until they are taken. See [`Finding`] for an example.
     ///
     /// The id has been inserted meanwhile. What is left to do is to find out why it was missing: it was
     /// created without [`insert`](Self::insert), or the source does not give it.
     pub async fn next_finding(&self) -> Finding {
-        self.start().findings.untaken.next().await
+        self.start().findings.next().await
     }
 
     /// Switches this process between enforcing, watching and standing aside, from the next request on. It works without Redis,

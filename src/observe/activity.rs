@@ -19,10 +19,8 @@ use crate::verdict::Doubt;
 pub struct WorkState {
     /// How long ago it last succeeded; none before the first success.
     pub succeeded: Option<Duration>,
-    /// Its last failures; none before the first.
-    pub failed: Option<Failure>,
-    /// Whether the latest attempt failed.
-    pub is_failing: bool,
+    /// Its failures since then; none if the latest attempt succeeded.
+    pub failing: Option<Failure>,
 }
 
 /// Failures one after the other, without a success in between.
@@ -44,10 +42,10 @@ pub struct Failure {
 
 impl fmt::Display for WorkState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match (&self.failed, self.succeeded) {
-            (Some(failure), _) if self.is_failing => failure.fmt(f),
-            (_, Some(ago)) => write!(f, "succeeded {:.1} s ago", ago.as_secs_f64()),
-            (_, None) => f.write_str("none yet"),
+        match (&self.failing, self.succeeded) {
+            (Some(failure), _) => failure.fmt(f),
+            (None, Some(ago)) => write!(f, "succeeded {:.1} s ago", ago.as_secs_f64()),
+            (None, None) => f.write_str("none yet"),
         }
     }
 }
@@ -166,16 +164,16 @@ impl Activity {
 
     pub(crate) fn state(&self) -> WorkState {
         let failures = self.failures.lock();
+        let failing = failures.as_ref().filter(|_| self.is_failing.load(Ordering::Relaxed));
         WorkState {
             succeeded: self.last_success().map(|at| at.elapsed()),
-            failed: failures.as_ref().map(|failures| Failure {
+            failing: failing.map(|failures| Failure {
                 cause: failures.cause.words.clone().into_owned(),
                 advice: failures.cause.advice,
                 since: failures.first.elapsed(),
                 last: failures.last.elapsed(),
                 count: failures.count,
             }),
-            is_failing: self.is_failing.load(Ordering::Relaxed),
         }
     }
 
@@ -194,23 +192,23 @@ mod tests {
     async fn failures_count_from_the_first_after_a_success() {
         let second = Duration::from_secs(1);
         let activity = Activity::new();
-        assert!(activity.rests(second) && activity.state().failed.is_none());
+        assert!(activity.rests(second) && activity.state().failing.is_none());
         activity.failed(Doubt::Timeout, Instant::now());
         tokio::time::advance(second).await;
         activity.succeeded(Instant::now());
-        assert!(!activity.rests(second) && !activity.state().is_failing);
+        assert!(!activity.rests(second) && activity.state().failing.is_none());
         for _ in 0..3 {
             tokio::time::advance(second).await;
             activity.failed(Doubt::Refused(Refusal::DENIED), Instant::now());
         }
         let state = activity.state();
-        let failure = state.failed.unwrap();
-        assert!(state.is_failing && activity.rests(second));
+        let failure = state.failing.unwrap();
+        assert!(activity.rests(second));
         assert_eq!((failure.since, failure.last, failure.count), (2 * second, Duration::ZERO, 3));
         assert_eq!(state.succeeded, Some(3 * second));
         assert_eq!(activity.doubt(), Some(Doubt::Refused(Refusal::DENIED)));
         assert_eq!(failure.advice, Refusal::DENIED.advice());
         activity.recovered();
-        assert_eq!((activity.doubt(), activity.state().is_failing), (None, false));
+        assert!(activity.doubt().is_none() && activity.state().failing.is_none());
     }
 }

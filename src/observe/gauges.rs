@@ -87,8 +87,7 @@ fn is(condition: bool) -> Option<f64> {
 }
 
 fn failing(work: &WorkState) -> Option<f64> {
-    let failure = work.failed.as_ref().filter(|_| work.is_failing);
-    Some(failure.map_or(0.0, |failure| failure.since.as_secs_f64()))
+    Some(work.failing.as_ref().map_or(0.0, |failure| failure.since.as_secs_f64()))
 }
 
 fn succeeded(work: &WorkState) -> Option<f64> {

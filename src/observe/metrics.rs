@@ -100,7 +100,7 @@ counters! {
     shadowed = Some(("audits", "shadowed"));
     /// Records that were found although the guard holds them absent: each an alarm.
     false_negatives = Some(("audits", "false_negative"));
-    /// Such findings that were not looked into, as there were too many at a time.
+    /// Such findings that were not looked into, or that [`next_finding`](crate::BloomGuard::next_finding) does not tell, as too many waited.
     findings_dropped = Some(("audits", "dropped"));
     /// Records that were found although a filter that settles lacks them. Each was inserted. They were created by a process
     /// that does not insert.

@@ -110,8 +110,8 @@ impl GuardState {
         // A failure with the advice that is given above has the same cause.
         let is_told = |advice| self.live.as_ref().is_err_and(|doubt| doubt.advice() == advice);
         for (name, work) in [("inserts", &self.inserts), ("rebuilds", &self.rebuilds)] {
-            let failure = work.failed.as_ref().filter(|_| work.is_failing);
-            if let Some(failure) = failure.filter(|failure| !is_told(failure.advice)) {
+            if let Some(failure) = work.failing.as_ref().filter(|failing| !is_told(failing.advice))
+            {
                 troubles.push(format!("{name}: {failure}"));
             }
         }
@@ -125,7 +125,7 @@ impl GuardState {
 /// Returns how rebuilds fare: they fail, too, while the looks fail whether one is due.
 fn rebuilds(metrics: &Metrics) -> WorkState {
     let (rebuilds, surveys) = (metrics.rebuilding.state(), metrics.surveys.state());
-    if surveys.is_failing {
+    if surveys.failing.is_some() {
         WorkState { succeeded: rebuilds.succeeded, ..surveys }
     } else {
         rebuilds

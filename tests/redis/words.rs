@@ -134,7 +134,7 @@ async fn one_cause_is_told_once() {
         let state = guard.state();
         let words = state.trouble.clone().unwrap_or_default();
         assert_eq!(words.matches("Connection refused").count(), 1, "{words}");
-        let both = state.inserts.is_failing && state.rebuilds.is_failing;
+        let both = state.inserts.failing.is_some() && state.rebuilds.failing.is_some();
         if both { Ok(()) } else { Err(format!("{state}")) }
     })
     .await;
