@@ -110,20 +110,6 @@ pub enum InvalidId {
     },
 }
 
-impl InvalidId {
-    /// Returns a short fixed name, fit for a metric's label.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::TooLong { .. } => "too_long",
-            Self::NotText => "not_text",
-            Self::Malformed => "malformed",
-            Self::Ambiguous => "ambiguous",
-            Self::TooMany { .. } => "too_many",
-        }
-    }
-}
-
 /// The keyed 128-bit digest of an id: all that ever leaves this process.
 ///
 /// SipHash-2-4-128 ([Aumasson & Bernstein 2012](https://eprint.iacr.org/2012/351)) with the filter's

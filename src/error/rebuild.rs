@@ -69,3 +69,30 @@ pub enum RebuildError {
     #[error("the store failed")]
     Store(#[from] StoreError),
 }
+
+impl RebuildError {
+    /// Returns what to do about it, in a sentence or two.
+    #[must_use]
+    pub const fn advice(&self) -> &'static str {
+        match self {
+            Self::NoSource => "Give the builder a source, or leave rebuilds to another process.",
+            Self::Busy => "The filter of the other process serves this one, too.",
+            Self::OtherSource { .. } => {
+                "Give each set of records a name of its own. If it is the same set elsewhere, call rebuild_accepting_loss once."
+            }
+            Self::Source(_) => {
+                "See that the database answers the source's queries. The error names the first cause."
+            }
+            Self::InvalidId { .. } => "Have the source give ids as requests name them.",
+            Self::Empty => {
+                "See that the source reads the right table. If that may be empty, call rebuild_accepting_loss."
+            }
+            Self::Shrunk { .. } => {
+                "See that the source reads the right table, and all of it. After a purge, call rebuild_accepting_loss."
+            }
+            Self::GivenUp { advice, .. } => advice,
+            Self::Shards { first, .. } => first.advice(),
+            Self::Store(error) => error.advice(),
+        }
+    }
+}

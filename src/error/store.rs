@@ -44,6 +44,17 @@ pub enum StoreError {
 }
 
 impl StoreError {
+    /// Returns what to do about it, in a sentence or two.
+    #[must_use]
+    pub const fn advice(&self) -> &'static str {
+        match self {
+            Self::InvalidId(_) => "Refuse the record: no request can name it.",
+            Self::NoAnswer { doubt, .. }
+            | Self::Refused { doubt, .. }
+            | Self::GivenUp { doubt, .. } => doubt.advice(),
+        }
+    }
+
     pub(crate) fn given_up(refusal: Refusal, reason: impl Into<String>) -> Self {
         Self::GivenUp { doubt: Doubt::Refused(refusal), reason: reason.into() }
     }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use bloom_guard::{BloomGuard, RebuildError, StoreError, Verdict};
+use bloom_guard::{BloomGuard, Doubt, RebuildError, Refusal, StoreError, Verdict};
 use support::eventually;
 use support::model::{Table, guard_over, live};
 use support::redis_server::RedisServer;
@@ -36,10 +36,11 @@ async fn a_rebuild_that_does_not_fit_says_so_and_leaves_room_for_checks() {
     live(&guard).await;
     limit(&redis, 31_000_000);
     let error = guard.rebuild_now().await.unwrap_err();
-    let RebuildError::Store(StoreError::GivenUp { reason, .. }) = &*error else {
+    let RebuildError::Store(StoreError::GivenUp { doubt, reason }) = &*error else {
         panic!("{error:?}")
     };
-    assert!(error.as_str() == "out_of_memory" && reason.contains("no room"), "{reason}");
+    assert_eq!(*doubt, Doubt::Refused(Refusal::OUT_OF_MEMORY));
+    assert!(reason.contains("no room"), "{reason}");
     assert!(reason.ends_with("of 31000000"), "{reason}");
     assert!(matches!(guard.check(&u64::MAX).await.unwrap(), Verdict::Absent(_)));
     freed(&redis, NEXT).await;

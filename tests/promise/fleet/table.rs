@@ -6,7 +6,7 @@ use std::time::Duration;
 use bloom_guard::rebuild::{IdSink, RebuildSource};
 use bloom_guard::{
     BloomGuard, BoxError, Builder, Doubt, ForeignFilter, Mode, NegativeCaching, PathPattern,
-    Schedule, SecretKey, Verdict,
+    Refusal, Schedule, SecretKey, Verdict,
 };
 use support::eventually;
 use support::model::{Table, brief, foreign_guard, guard, guard_over, left, live};
@@ -540,7 +540,7 @@ async fn another_format(steps: &mut Steps) -> Harm {
     let newer = newer_format(&redis);
     eventually("its inserts fail by name", SOON, || async {
         match old.insert(&CREATED).await {
-            Err(error) if error.as_str() == "unfit" => Ok(()),
+            Err(error) if error.advice() == Refusal::UNFIT.advice() => Ok(()),
             other => Err(format!("{other:?}")),
         }
     })
