@@ -46,7 +46,7 @@ fn guard(redis: &RedisServer, ids: u64) -> BloomGuard {
 struct Done {
     at: Instant,
     checks: u64,
-    by_fence: f64,
+    by_fence: u64,
     redis_cpu: f64,
     commands: f64,
 }
@@ -67,15 +67,13 @@ impl Fleet {
             let line = info.lines().find_map(|line| line.strip_prefix(name));
             line.and_then(|value| value.parse().ok()).expect("redis says so")
         };
-        let (mut checks, mut by_fence) = (0, 0.0);
+        let (mut checks, mut by_fence) = (0, 0);
         for guard in &self.guards {
             let stats = guard.stats();
             let made =
                 stats.present + stats.absent_by_filter + stats.absent_by_null + stats.unknown;
-            let share = guard.state().copy.map_or(0.0, |copy| copy.answered);
             checks += made;
-            by_fence +=
-                share * (made + stats.admitted_copied) as f64 - stats.admitted_copied as f64;
+            by_fence += guard.state().copy.map_or(0, |copy| copy.fenced);
         }
         Done {
             at: Instant::now(),
@@ -116,7 +114,7 @@ impl Fleet {
             "| {phase} | {:.0} | {:.0} | {:.1} | {:.2} | {:.2} | {:.2}, {:.1} | {} |",
             took.as_secs_f64(),
             checks / took.as_secs_f64(),
-            (now.by_fence - before.by_fence).max(0.0) * 100.0 / checks,
+            now.by_fence.saturating_sub(before.by_fence) as f64 * 100.0 / checks,
             (now.redis_cpu - before.redis_cpu) * 1e6 / checks,
             (now.commands - before.commands) / checks,
             at(0.5),
@@ -146,7 +144,7 @@ impl Fleet {
             let before = self.now();
             sleep(Duration::from_secs(1)).await;
             let now = self.now();
-            if (now.by_fence - before.by_fence) * 10.0 > (now.checks - before.checks) as f64 {
+            if now.by_fence.saturating_sub(before.by_fence) * 10 > now.checks - before.checks {
                 return begun.elapsed();
             }
             assert!(begun.elapsed() < COPIED, "fences answer for nothing");

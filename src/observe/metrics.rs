@@ -139,14 +139,6 @@ impl Stats {
         let asked = self.present_missing + self.absent_by_filter;
         (asked > 0).then(|| self.present_missing as f64 / asked as f64)
     }
-
-    /// Returns the share of ids that passed by a copy or were answered for by fences, among those that passed by a copy and all checks.
-    pub(crate) fn copied_share(&self, fenced: u64) -> f64 {
-        let Self { admitted_copied, present, absent_by_filter, absent_by_null, unknown, .. } = self;
-        let made = present + absent_by_filter + absent_by_null + unknown;
-        let share = (admitted_copied + fenced) as f64 / (admitted_copied + made).max(1) as f64;
-        share.min(1.0)
-    }
 }
 
 impl Metrics {

@@ -70,11 +70,8 @@ impl GuardState {
         let mut state = Self {
             live,
             shards,
-            copy: copy.map(|copy| CopyState {
-                answered: metrics.stats().copied_share(copy.fenced),
-                silent: gate.missed.forgotten_since(copy.built),
-                ..copy
-            }),
+            copy: copy
+                .map(|copy| CopyState { silent: gate.missed.forgotten_since(copy.built), ..copy }),
             settling,
             mode: gate.mode(),
             fleet_mode: gate.fleet_mode.get(),
@@ -164,12 +161,11 @@ impl fmt::Display for GuardState {
 
 impl fmt::Display for CopyState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { generation, bytes, age, answered, silent, .. } = self;
+        let Self { generation, bytes, age, fenced, silent, .. } = self;
         write!(
             f,
-            "generation {generation}, {bytes} bytes, {:.0} s old, answered {:.1} % of what was not found lately",
-            age.as_secs_f64(),
-            answered * 100.0
+            "generation {generation}, {bytes} bytes, {:.0} s old, with fences for {fenced} ids",
+            age.as_secs_f64()
         )?;
         if *silent > 0.0 {
             write!(f, ", silent about {:.1} % of all ids", silent * 100.0)?;

@@ -95,9 +95,8 @@ pub struct CopyState {
     pub bytes: u64,
     /// How long ago it began to be read.
     pub age: Duration,
-    /// Ids that passed by a copy since the guard was built, or that [a fence](crate::guide::attackers#the-copy) answered for, divided by
-    /// all that were not found lately.
-    pub answered: f64,
+    /// Ids for which [fences](crate::guide::attackers#the-copy) have answered since the guard was built.
+    pub fenced: u64,
     /// The share of all ids about which it is silent, because there were more suspects than can be
     /// remembered, from 0 to 1, as estimated from a part of them. See the guide's page
     /// [`attackers`](crate::guide::attackers).
@@ -105,9 +104,6 @@ pub struct CopyState {
     /// When the build of that filter began.
     #[cfg_attr(feature = "cli", serde(skip))]
     pub(crate) built: Instant,
-    /// Ids that fences have answered for.
-    #[cfg_attr(feature = "cli", serde(skip))]
-    pub(crate) fenced: u64,
 }
 
 /// How a store stands, as it answers itself.

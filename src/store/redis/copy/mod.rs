@@ -171,7 +171,6 @@ impl Copies {
             bytes: copy.room.0,
             built: copy.built,
             age: copy.read.elapsed(),
-            answered: 0.0,
             silent: 0.0,
             fenced: self.fenced.load(Ordering::Relaxed),
         })
