@@ -14,8 +14,9 @@ use crate::middleware::layer::BloomGuard;
 use crate::mode::Mode;
 use crate::nulls::scope::Scope;
 use crate::observe::state::GuardState;
-use crate::store::Lookup;
+use crate::store::link::session::Purpose;
 use crate::store::redis::keys::Keys;
+use crate::store::{Lookup, Store};
 use crate::verdict::{Proof, Verdict};
 
 const TRIES: usize = 3;
@@ -56,7 +57,7 @@ pub(super) async fn run(arguments: &Arguments, json: bool) -> Outcome {
     let state = guard.state();
     let (mut text, mut values, mut refused) = (String::new(), Vec::new(), false);
     for ((id, lookup), given) in ids.iter().zip(&lookups).zip(&arguments.ids) {
-        let digest = guard.guard.store.digest(id);
+        let digest = digest(&guard.guard.store, id);
         let trace = trace(target, &fleet, digest).await.unwrap_or_default();
         let (request, why) = (fate(lookup, state.fleet_mode), why(lookup, &trace, &state, &fleet));
         refused |= request.starts_with("refused");
@@ -66,6 +67,14 @@ pub(super) async fn run(arguments: &Arguments, json: bool) -> Outcome {
     }
     say(json, &text, &json!({ "ids": values, "state": state, "fleet": fleet }))?;
     Ok(refused)
+}
+
+/// Returns the digest by which Redis names an id, if the secret key is known.
+fn digest(store: &Store, id: &Id) -> Option<Digest> {
+    let Store::Redis { shards, .. } = store else { return None };
+    let (shard, placed) = shards.place(id, None);
+    let live = || shard.current(Purpose::Checks).ok();
+    placed.map(|of| of.digest).or_else(|| Some(live()?.identity.digester.digest(id)))
 }
 
 /// Asks for ids as a guard does, and again if the filter was replaced at that moment.

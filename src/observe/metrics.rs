@@ -7,7 +7,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::time::Instant;
 
 use super::activity::Activity;
-use super::times::Times;
 use crate::error::{RebuildError, StoreError};
 use crate::id::Id;
 use crate::store::{Removed, Store};
@@ -32,7 +31,6 @@ macro_rules! counters {
             pub(crate) rebuilding: Activity,
             /// Looks whether a rebuild is due.
             pub(crate) surveys: Activity,
-            times: Times,
             $(pub(crate) $field: Count,)*
         }
 
@@ -46,7 +44,6 @@ macro_rules! counters {
                     inserting: Activity::new(),
                     rebuilding: Activity::new(),
                     surveys: Activity::new(),
-                    times: Times::new(filter),
                     $($field: Count::new(filter, $published),)*
                 }
             }
@@ -144,14 +141,14 @@ impl Stats {
 impl Metrics {
     /// Counts the answer to a check of a request, which began at `begun`.
     pub(crate) fn check(&self, verdict: Verdict, begun: Instant) {
-        match verdict {
-            Verdict::Present => self.present.add(1),
-            Verdict::Absent(Proof::Filter) => self.absent_by_filter.add(1),
-            Verdict::Absent(Proof::Null) => self.absent_by_null.add(1),
-            Verdict::Unknown(_) => self.unknown.add(1),
-        }
+        let count = match verdict {
+            Verdict::Present => &self.present,
+            Verdict::Absent(Proof::Filter) => &self.absent_by_filter,
+            Verdict::Absent(Proof::Null) => &self.absent_by_null,
+            Verdict::Unknown(_) => &self.unknown,
+        };
+        count.add_timed(1, begun);
         self.checked(verdict, begun);
-        self.times.took("check", verdict.as_str(), begun);
     }
 
     /// Checks an id of the guard's own, as a request would have its id checked. Whether there is such an id is no matter.
@@ -175,17 +172,15 @@ impl Metrics {
 
     pub(crate) fn insert(&self, ids: u64, outcome: Result<(), &StoreError>, begun: Instant) {
         let count = if outcome.is_ok() { &self.inserts } else { &self.inserts_failed };
-        count.add(ids);
+        count.add_timed(ids, begun);
         self.inserting.ended(outcome);
-        self.times.took("insert", done_or_failed(outcome.is_ok()), begun);
     }
 
     /// Counts a rebuild, unless it ended because another was under way.
     pub(crate) fn rebuild(&self, outcome: Result<(), &RebuildError>, begun: Instant) {
         let count = if outcome.is_ok() { &self.rebuilds } else { &self.rebuilds_failed };
-        count.add(1);
+        count.add_timed(1, begun);
         self.rebuilding.ended(outcome);
-        self.times.took("rebuild", done_or_failed(outcome.is_ok()), begun);
     }
 
     pub(crate) fn null(&self, stored: Option<Removed>) {
@@ -205,8 +200,22 @@ fn count(null: Option<Removed>, [stored, withheld, failed]: [&Count; 3]) {
     }
 }
 
-const fn done_or_failed(is_done: bool) -> &'static str {
-    if is_done { "done" } else { "failed" }
+/// Families whose work is timed: with what is timed, in words.
+#[cfg(feature = "metrics")]
+const TIMED: [(&str, &str); 3] = [
+    ("checks", "How long a look-up of an id takes"),
+    ("inserts", "How long an insert takes, of one id or many"),
+    ("rebuilds", "How long a rebuild of this process takes"),
+];
+
+#[cfg(feature = "metrics")]
+fn is_timed(family: &str) -> bool {
+    TIMED.iter().any(|(timed, _)| *timed == family)
+}
+
+#[cfg(feature = "metrics")]
+fn seconds_of(family: &str) -> String {
+    format!("bloom_guard_{}_seconds", family.trim_end_matches('s'))
 }
 
 #[cfg(feature = "metrics")]
@@ -227,25 +236,30 @@ fn describe_families() {
             help
         );
     }
+    for (family, help) in TIMED {
+        metrics::describe_histogram!(seconds_of(family), metrics::Unit::Seconds, help);
+    }
 }
 
-/// One counter: `bloom_guard_<name>_total{filter, outcome}`.
+/// One counter: `bloom_guard_<name>_total{filter, outcome}`. Without the feature `metrics` no clock is read.
 pub(crate) struct Count {
     total: AtomicU64,
     #[cfg(feature = "metrics")]
-    published: Option<metrics::Counter>,
+    published: metrics::Counter,
+    #[cfg(feature = "metrics")]
+    seconds: metrics::Histogram,
 }
 
+#[cfg_attr(
+    not(feature = "metrics"),
+    expect(unused_variables, reason = "only the recorder wants names and times")
+)]
 impl Count {
-    #[cfg_attr(
-        not(feature = "metrics"),
-        expect(unused_variables, reason = "only the recorder wants names")
-    )]
     fn new(filter: &str, published: Option<(&'static str, &'static str)>) -> Self {
         Self {
             total: AtomicU64::new(0),
             #[cfg(feature = "metrics")]
-            published: published.map(|(family, outcome)| {
+            published: published.map_or_else(metrics::Counter::noop, |(family, outcome)| {
                 let name = format!("bloom_guard_{family}_total");
                 let counter =
                     metrics::counter!(name, "filter" => filter.to_owned(), "outcome" => outcome);
@@ -253,15 +267,28 @@ impl Count {
                 counter.increment(0);
                 counter
             }),
+            #[cfg(feature = "metrics")]
+            seconds: published.filter(|(family, _)| is_timed(family)).map_or_else(
+                metrics::Histogram::noop,
+                |(family, outcome)| {
+                    let filter = filter.to_owned();
+                    metrics::histogram!(seconds_of(family), "filter" => filter, "outcome" => outcome)
+                },
+            ),
         }
     }
 
     pub(crate) fn add(&self, n: u64) {
         self.total.fetch_add(n, Ordering::Relaxed);
         #[cfg(feature = "metrics")]
-        if let Some(published) = &self.published {
-            published.increment(n);
-        }
+        self.published.increment(n);
+    }
+
+    /// Counts what one piece of work did that began at `begun`.
+    fn add_timed(&self, n: u64, begun: Instant) {
+        self.add(n);
+        #[cfg(feature = "metrics")]
+        self.seconds.record(begun.elapsed());
     }
 
     fn get(&self) -> u64 {

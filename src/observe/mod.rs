@@ -6,7 +6,6 @@ pub(crate) mod activity;
 pub(crate) mod gauges;
 pub(crate) mod metrics;
 pub(crate) mod state;
-pub(crate) mod times;
 
 pub use self::activity::{Failure, WorkState};
 pub use self::metrics::Stats;

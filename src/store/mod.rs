@@ -33,7 +33,7 @@ use self::scan::{Filled, Scan};
 use crate::background::Background;
 use crate::error::{RebuildError, StoreError};
 use crate::filter::{Generation, Sizing};
-use crate::id::{Digest, Id, KeyedDigest};
+use crate::id::{Id, KeyedDigest};
 use crate::mode::SharedMode;
 use crate::verdict::Doubt;
 
@@ -103,11 +103,6 @@ impl Store {
             Self::Redis { shards, .. } => shards.copied(id),
             _ => (None, None),
         }
-    }
-
-    /// Returns the digest by which the log and Redis name an id, if the secret key is known.
-    pub(crate) fn digest(&self, id: &Id) -> Option<Digest> {
-        ask!(self, store => store.digest(id), _ => None)
     }
 
     /// Looks ids up together. One alone need not wait for a batch.

@@ -144,6 +144,6 @@ fn look_at(arrived: &BTreeMap<String, Vec<Value>>) {
     // There before the first event, so that the first is an increase.
     assert_eq!(count("bloom_guard_audits_total", "false_negative").as_deref(), Some("0"));
     assert_eq!(value("bloom_guard_filter_live", "users").expect("a gauge")["asDouble"], 1.0);
-    let times = value("bloom_guard_check_seconds", "absent").expect("times");
+    let times = value("bloom_guard_check_seconds", "absent_by_filter").expect("times");
     assert_eq!(list(&times["explicitBounds"]).len(), BUCKETS.len());
 }

@@ -96,10 +96,6 @@ impl MemoryStore {
         })
     }
 
-    pub(crate) fn digest(&self, id: &Id) -> Option<Digest> {
-        Some(self.digester.digest(id))
-    }
-
     pub(crate) fn check(&self, ids: &[Sought<'_>], now: Instant) -> Answer<Lookups> {
         let digest = |(id, made): &Sought<'_>| self.digester.digest_once(id, *made).digest;
         let look_up = |sought| self.look_up(&digest(sought), now);

@@ -21,11 +21,10 @@ use super::shard::{SURVEY, Shard};
 use crate::background::persist;
 use crate::error::StoreError;
 use crate::filter::Generation;
-use crate::id::{Digest, Digester, Id, KeyedDigest};
+use crate::id::{Digester, Id, KeyedDigest};
 use crate::mode::SharedMode;
 use crate::settings::Settings;
 use crate::store::link::node;
-use crate::store::link::session::Purpose;
 use crate::store::map::endpoint::Endpoint;
 use crate::store::{
     Answer, Condition, Copied, FleetChange, FleetView, Inserted, NewNull, Removed, Survey,
@@ -102,12 +101,6 @@ impl Shards {
         let placed = self.digester.as_ref().map(|digester| digester.digest_once(id, made));
         let number = placed.map_or(0, |of| of.digest.shard(self.all.len()));
         (&self.all[number], placed.or(made))
-    }
-
-    pub(crate) fn digest(&self, id: &Id) -> Option<Digest> {
-        let (shard, placed) = self.place(id, None);
-        let live = || shard.current(Purpose::Checks).ok();
-        placed.map(|of| of.digest).or_else(|| Some(live()?.identity.digester.digest(id)))
     }
 
     /// Says whether this process's copy holds an id; returns also the digest that it took.
