@@ -39,47 +39,14 @@ impl std::error::Error for ConfigError {}
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SettingError {
-    /// A value cannot be read, or not be used. Of the URL of a Redis nothing is repeated, as it may hold a password.
+    /// A value cannot be read, is outside its bounds, or has no effect where the filter lives. Of the URL of a Redis nothing is repeated,
+    /// as it may hold a password.
     #[error("{setting}: {reason}")]
     Invalid {
         /// The name of its setter.
         setting: &'static str,
-        /// The value, but for a secret, and what is wrong with it.
+        /// The value, but for a secret, and what is wrong with it: its bounds, where it has some.
         reason: String,
-    },
-    /// A value is outside its bounds.
-    #[error("{setting} of {value} is not between {min} and {max}")]
-    OutOfBounds {
-        /// The setting's name.
-        setting: &'static str,
-        /// The value given.
-        value: String,
-        /// The least value.
-        min: String,
-        /// The greatest value.
-        max: String,
-    },
-    /// The filter would not fit into a Redis string.
-    #[error(
-        "filter for {capacity} ids at a rate of {rate} takes {bytes} bytes, more than {max}: in Redis it may be cut into more shards"
-    )]
-    TooLarge {
-        /// The ids that the filter, or a shard of it, would be for.
-        capacity: u64,
-        /// The rate asked for.
-        rate: f64,
-        /// The bytes it would take.
-        bytes: u64,
-        /// The bytes there are: 512 MiB.
-        max: u64,
-    },
-    /// A setting means nothing where the filter lives. It would be ignored, so it is refused.
-    #[error("{setting} has no effect on {place}: leave it out")]
-    NoEffect {
-        /// The name of its setter.
-        setting: &'static str,
-        /// Where the filter lives.
-        place: &'static str,
     },
     /// A setting is missing, or two do not go together.
     #[error("{reason}")]

@@ -262,9 +262,7 @@ const UNKNOWN_KEY: &str = "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE K
 /// The problems of settings that cannot be, in words.
 fn problem(builder: Builder) -> String {
     let error = builder.build().expect_err("it cannot be");
-    let [SettingError::NoEffect { .. } | SettingError::Invalid { setting: "tls", .. }] =
-        error.problems()
-    else {
+    let [SettingError::Invalid { setting: "tls", .. }] = error.problems() else {
         panic!("{error:?}")
     };
     error.to_string()
@@ -277,10 +275,10 @@ fn what_cannot_be_read_or_used_is_an_error_at_once() {
     let tls = TlsSettings::new;
     let over = |url: &str, tls: TlsSettings| problem(guard_over(url, &table).tls(tls));
     for url in ["redis://localhost", "redis+sentinel://a,b,c/mymaster", "redis+cluster://a,b"] {
-        assert!(over(url, tls()).contains("tls has no effect on a redis:// url"), "{url}");
+        assert!(over(url, tls()).contains("tls: has no effect on a redis:// url"), "{url}");
     }
     let nowhere = support::model::in_process(&table, 100, 0.01).tls(tls());
-    assert!(problem(nowhere).contains("tls has no effect on a filter in this process"));
+    assert!(problem(nowhere).contains("tls: has no effect on a filter in this process"));
     for (tls, words) in [
         (tls().root_certificates_pem("no pem"), "there is no certificate"),
         (tls().root_certificates_pem(&key), "there is no certificate"),

@@ -64,7 +64,8 @@ impl Place {
         for (setting, judged) in judged {
             problems.extend(judged.err());
             if ignored.contains(&setting) {
-                problems.push(SettingError::NoEffect { setting, place });
+                let reason = format!("has no effect on {place}: leave it out");
+                problems.push(SettingError::Invalid { setting, reason });
             }
         }
         let mut combination = |reason| problems.push(SettingError::Combination { reason });

@@ -85,7 +85,8 @@ impl Access {
         #[cfg(feature = "tls")]
         if let Some(tls) = &self.tls {
             if !matches!(url.addr(), ConnectionAddr::TcpTls { .. }) {
-                return Err(SettingError::NoEffect { setting: "tls", place: "a redis:// url" });
+                let reason = "has no effect on a redis:// url: leave it out".to_owned();
+                return Err(SettingError::Invalid { setting: "tls", reason });
             }
             tls.judge()?;
         }
