@@ -96,10 +96,8 @@ impl Pending {
         match self.look_up(guard) {
             Answer::Ready(lookups) => {
                 let now = self.asked;
-                match self.decide(guard, request, &lookups, now) {
-                    Ok(admitted) => Next::Pass(Some(admitted)),
-                    Err(rejected) => Next::Reject(rejected),
-                }
+                let decided = self.decide(guard, request, &lookups, now);
+                decided.map_or_else(Next::Reject, |admitted| Next::Pass(Some(admitted)))
             }
             Answer::Pending(lookup) => Next::Wait(self, lookup),
         }

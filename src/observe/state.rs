@@ -95,14 +95,12 @@ impl GuardState {
 
     fn troubles(&self, store: Option<String>) -> Vec<String> {
         let mut troubles = Vec::new();
-        match (&self.live, store) {
-            (Err(doubt), Some(words)) => {
-                let words = words.trim_end_matches('.');
-                troubles.push(format!("{words}. {}", doubt.advice()));
+        match &self.live {
+            Err(doubt) => {
+                let words = store.unwrap_or_else(|| doubt.to_string());
+                troubles.push(format!("{}. {}", words.trim_end_matches('.'), doubt.advice()));
             }
-            (Err(doubt), None) => troubles.push(format!("{doubt}. {}", doubt.advice())),
-            (Ok(_), Some(words)) => troubles.push(words),
-            (Ok(_), None) => {}
+            Ok(_) => troubles.extend(store),
         }
         // A failure with the advice that is given above has the same cause.
         let is_told = |advice| self.live.as_ref().is_err_and(|doubt| doubt.advice() == advice);
