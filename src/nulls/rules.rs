@@ -18,7 +18,6 @@ use super::scope::Scope;
 pub struct NegativeCaching {
     pub(crate) ttl: Duration,
     pub(crate) handler_time: Duration,
-    pub(crate) gone_counts: bool,
     pub(crate) shared: bool,
     /// None for the extractor's choice.
     pub(crate) marker: Option<bool>,
@@ -28,13 +27,7 @@ impl NegativeCaching {
     /// Returns the defaults.
     pub const fn new() -> Self {
         let half_a_minute = Duration::from_secs(30);
-        Self {
-            ttl: half_a_minute,
-            handler_time: half_a_minute,
-            gone_counts: false,
-            shared: false,
-            marker: None,
-        }
+        Self { ttl: half_a_minute, handler_time: half_a_minute, shared: false, marker: None }
     }
 
     /// How long a null lasts, a tenth more or less.
@@ -49,13 +42,6 @@ impl NegativeCaching {
     /// Defaults to 30 seconds; from 100 milliseconds to 1 hour.
     pub const fn handler_time(self, time: Duration) -> Self {
         Self { handler_time: time, ..self }
-    }
-
-    /// Whether a 410 is taken as a 404 is.
-    ///
-    /// Defaults to `false`: a 410 says nothing of the record.
-    pub const fn gone_counts(self, counts: bool) -> Self {
-        Self { gone_counts: counts, ..self }
     }
 
     /// Whether a 404 means the same for everybody. Say so only when no handler answers 404 for a record that exists and
@@ -84,8 +70,8 @@ impl Default for NegativeCaching {
     }
 }
 
-/// An extension of the response (`response.extensions_mut().insert(Missing)`) by which a handler says of its 404: the record does
-/// not exist, whoever asks.
+/// An extension of the response (`response.extensions_mut().insert(Missing)`) by which a handler says of its 404 or 410: the record does
+/// not exist, whoever asks. Without it a 410 says nothing of the record.
 ///
 /// The 404 is then remembered although the request carried `Authorization` or `Cookie`. Whatever else
 /// forbids it (`Cache-Control: no-store` or `max-age=0`, an `Expires` without `max-age`, a `Vary` on the
@@ -155,12 +141,11 @@ impl NegativeCaching {
 
     pub(crate) fn outcome<B>(self, kind: RequestKind, response: &Response<B>) -> Outcome {
         let status = response.status();
+        let is_marked = || response.extensions().get::<Missing>().is_some();
         if is_found(status) && kind.reads {
             Outcome::Found
-        } else if status == StatusCode::NOT_FOUND
-            || (self.gone_counts && status == StatusCode::GONE)
-        {
-            let is_marked = response.extensions().get::<Missing>().is_some();
+        } else if status == StatusCode::NOT_FOUND || (status == StatusCode::GONE && is_marked()) {
+            let is_marked = is_marked();
             if self.requires_marker() && !is_marked {
                 return Outcome::NotAnswered;
             }
@@ -308,8 +293,7 @@ mod tests {
             }
         }
         assert_eq!(taught(STRICT, &plain(), &response(404, &[])), Some(Scope::Anonymous));
-        let gone = STRICT.gone_counts(true);
-        assert_eq!(taught(gone, &plain(), &response(410, &[])), Some(Scope::Anonymous));
+        assert_eq!(taught(STRICT, &plain(), &marked(response(410, &[]))), Some(Scope::Everyone));
     }
 
     #[test]

@@ -112,10 +112,7 @@ pub(crate) fn builder(config: &Config, number: usize, name: &str) -> Builder {
     let process = &config.processes[number];
     let pattern = PathPattern::<u64>::new("/r/{id}").expect("a pattern");
     let rules = &config.rules;
-    let caching = NegativeCaching::new()
-        .require_marker(rules.marker)
-        .shared_absence(rules.shared)
-        .gone_counts(rules.gone);
+    let caching = NegativeCaching::new().require_marker(rules.marker).shared_absence(rules.shared);
     let mut builder = BloomGuard::builder(name, pattern)
         .capacity(process.capacity, process.rate)
         .lane(rules.lane.0, rules.lane.1)

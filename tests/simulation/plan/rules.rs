@@ -12,7 +12,7 @@ pub(crate) struct Rules {
     pub(crate) marker: bool,
     /// An absence is the same for all callers.
     pub(crate) shared: bool,
-    /// A 410 counts as a 404 does.
+    /// The handler answers 410 for some rows that are missing.
     pub(crate) gone: bool,
     /// Refusals that pass as a sample, a second.
     pub(crate) audits: u32,

@@ -416,7 +416,7 @@ pub(crate) fn take_late<P: 'static>(asks: impl Fn(&P) -> bool) -> Vec<P> {
         source(RULES, "response.extensions().get::<Missing>().is_some()", "true"),
     ]),
     bug("a 410 taken for a 404", ANY, &[
-        source(RULES, "(self.gone_counts && status == StatusCode::GONE)", "status == StatusCode::GONE"),
+        source(RULES, "(status == StatusCode::GONE && is_marked())", "status == StatusCode::GONE"),
     ]),
     bug("a failure taken for a missing record", ANY, &[
         source(RULES, "status == StatusCode::NOT_FOUND", "(status == StatusCode::REQUEST_TIMEOUT || status.is_server_error() || status.as_u16() == 404)"),
