@@ -156,6 +156,6 @@ mod tests {
     #[test]
     fn a_bad_period_is_named() {
         let error = Schedule::every(Duration::ZERO).judge().unwrap_err().to_string();
-        assert_eq!(error, "rebuild period of 0ns is not between 1s and 2678400s");
+        assert_eq!(error, "rebuild period: 0ns is not between 1s and 2678400s");
     }
 }
