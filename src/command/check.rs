@@ -162,7 +162,7 @@ fn why(lookup: &Lookup, trace: &Trace, state: &GuardState, fleet: &Fleet) -> Vec
         (None, _) => None,
     });
     let digest = trace.digest.as_ref();
-    why.extend(digest.map(|of| format!("digest {of}, which stands for it in the log of refusals")));
+    why.extend(digest.map(|of| format!("digest {of}, which stands for it in Redis")));
     why.extend(fleet.note());
     why
 }

@@ -3,10 +3,8 @@
 use std::time::Duration;
 
 use bloom_guard::Mode;
-use http::StatusCode;
 use support::eventually;
-use support::log::Log;
-use support::model::{Table, get, guard_over, live};
+use support::model::{Table, guard_over, live};
 use support::redis_server::RedisServer;
 
 use super::{Ran, all_of, filled};
@@ -26,17 +24,6 @@ async fn it_says_of_each_id_whether_it_is_refused_and_why() {
     assert!(is_null(0) && !is_null(1), "{json}");
     guard.set_fleet_mode(Mode::Shadow).await.unwrap();
     Ran::with(&["check", &redis.url(), "users", "777777"]).is_as_kept("check_shadow");
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
-async fn an_id_has_the_digest_that_the_log_has_for_its_refusal() {
-    let (redis, guard) = filled().await;
-    let (log, _kept) = Log::begin();
-    assert_eq!(get(&guard, &Table::default(), 777_777).await, StatusCode::NOT_FOUND);
-    let json = Ran::with(&["--json", "check", &redis.url(), "users", "777777"]).json();
-    let digest = json["ids"][0]["trace"]["digest"].as_str().unwrap();
-    let told = log.with("a request is refused");
-    assert!(told.len() == 1 && told[0].ends_with(&format!("digest={digest}")), "{told:?} {json}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
