@@ -1,32 +1,57 @@
-//! `doctor`: whether a Redis can serve a guard, and what to do where it cannot.
+//! `doctor`: what is wrong with a Redis for a guard, and what mends it.
 
 use std::collections::BTreeMap;
 
+use serde::Serialize;
 use serde_json::json;
 
-use super::facts::{self, Findings};
 use super::outcome::{Failure, Outcome, say};
 use super::rights;
 use super::target::{Server, Target};
 use crate::error::StoreError;
-use crate::filter::Sizing;
-use crate::observe::state::GuardState;
 use crate::refusal::Refusal;
-use crate::store::link::process::Memory;
+use crate::store::link::process::{RedisProcess, field, may_evict};
 use crate::store::link::transport::meaning;
 use crate::store::map::endpoint::Endpoint;
 use crate::store::redis::keys::Keys;
 use crate::verdict::Doubt;
 
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+struct Finding {
+    what: String,
+    mend: String,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Findings {
+    all: Vec<Finding>,
+    /// The address of the node that is looked at, where there are others.
+    node: String,
+}
+
+impl Findings {
+    pub(super) fn add(&mut self, what: impl Into<String>, mend: impl Into<String>) {
+        let (node, what) = (&self.node, what.into());
+        let what = if node.is_empty() { what } else { format!("{node}: {what}") };
+        let finding = Finding { what, mend: mend.into() };
+        if !self.all.contains(&finding) {
+            self.all.push(finding);
+        }
+    }
+
+    /// Notes what Redis refused, with the library's own advice.
+    pub(super) fn refused(&mut self, error: &StoreError) {
+        self.add(error.to_string(), error.advice());
+    }
+}
+
 pub(super) async fn run(target: &Target, json: bool) -> Outcome {
     let mut findings = Findings::default();
     let endpoint = target.endpoint()?;
     let nodes = nodes(target, &endpoint).await?;
-    let mut memory = Vec::new();
     for (address, keys) in &nodes {
         findings.node.clone_from(address);
-        match of_node(&endpoint, keys, endpoint.user(), &mut findings).await {
-            Ok(told) => memory.extend(told),
+        match of_node(&endpoint, keys, &mut findings).await {
             // Where nothing answers at all, there is nothing to judge.
             Err(error)
                 if nodes.len() == 1
@@ -34,17 +59,17 @@ pub(super) async fn run(target: &Target, json: bool) -> Outcome {
             {
                 return Err(error.into());
             }
-            Err(error) => facts::of_refusal(&error, endpoint.user(), &mut findings),
+            judged => judged.unwrap_or_else(|error| findings.refused(&error)),
         }
     }
     findings.node.clear();
-    of_filter(target, &memory, &mut findings).await?;
-    say(
-        json,
-        &findings.text(),
-        &json!({ "sound": !findings.is_wrong(), "findings": findings.all }),
-    )?;
-    Ok(findings.is_wrong())
+    of_filter(target, &mut findings).await?;
+    let all = &findings.all;
+    let mut text: String =
+        all.iter().map(|Finding { what, mend }| format!("wrong: {what}\n  {mend}\n")).collect();
+    text += if all.is_empty() { "Redis is sound." } else { "Something is wrong." };
+    say(json, &text, &json!({ "sound": all.is_empty(), "findings": all }))?;
+    Ok(!all.is_empty())
 }
 
 /// Returns, for each node of a cluster, the keys of one shard on it; for a single server no address.
@@ -63,65 +88,50 @@ async fn nodes(target: &Target, endpoint: &Endpoint) -> Result<BTreeMap<String, 
     Ok(nodes)
 }
 
-/// Judges one node; returns its memory, if that is limited.
 async fn of_node(
     endpoint: &Endpoint,
     keys: &Keys,
-    user: &str,
     findings: &mut Findings,
-) -> Result<Option<Memory>, StoreError> {
+) -> Result<(), StoreError> {
     let server = Server::open(endpoint, &keys.meta).await?;
     let info = server.ask(&["INFO"]).await?.text()?;
-    facts::judge(&server, &info, findings).await?;
-    rights::probe(&server, keys, user, findings).await;
-    Ok(Memory::parse(&info))
-}
-
-async fn of_filter(
-    target: &Target,
-    memory: &[Memory],
-    findings: &mut Findings,
-) -> Result<(), Failure> {
-    let next = match target.find().await {
-        Ok(Some(_)) => match target.observe().await {
-            Ok(guard) => of_state(&guard.state(), findings),
-            Err(Failure(error)) => {
-                findings.wrong(error, "");
-                return Ok(());
-            }
-        },
-        Ok(None) => {
-            let name = &target.name;
-            findings.add(
-                "note",
-                format!("filter: there is none {name:?} yet"),
-                "The first guard makes it.",
-            );
-            2 * Sizing::DEFAULT.bytes()
-        }
-        // A finding about a node says so already.
-        Err(_) if findings.is_wrong() => return Ok(()),
-        Err(error) => return Err(error),
-    };
-    for Memory { used, limit } in memory {
-        let needed = used + next;
-        if needed > *limit {
-            findings.refused(&StoreError::no_room(needed, *limit));
-        }
+    RedisProcess::parse(&info, server.is_of_cluster)?;
+    if may_evict(&info) {
+        let policy = field(&info, "maxmemory_policy").unwrap_or("?");
+        findings.add(
+            format!("maxmemory-policy {policy} may evict any key, so a guard refuses nothing"),
+            "Give it room (maxmemory), then CONFIG SET maxmemory-policy noeviction (and in redis.conf); or accept_eviction(true)",
+        );
     }
+    let replicas: u64 =
+        field(&info, "connected_slaves").and_then(|count| count.parse().ok()).unwrap_or(0);
+    if replicas > 0 && field(&info, "min_slaves_good_slaves").is_none() {
+        findings.add(
+            "writes need no replica: in a failover two primaries may take writes, and existing ids be refused",
+            format!(
+                "CONFIG SET min-replicas-to-write {} and min-replicas-max-lag 1, on every server. Have two replicas at least: a \
+                 new primary that has none takes no writes",
+                replicas.div_ceil(2)
+            ),
+        );
+    }
+    rights::probe(&server, keys, endpoint.user(), findings).await;
     Ok(())
 }
 
-/// Returns how many bytes a rebuild needs at a time.
-fn of_state(state: &GuardState, findings: &mut Findings) -> u64 {
-    match &state.live {
-        Ok(live) => {
-            findings.add("sound", "filter: live, of this Redis process and this secret key", "");
-            return live.bytes / state.shards.map_or(1, |shards| shards.all);
-        }
-        // A finding about its memory says so already.
-        Err(Doubt::Refused(Refusal::EVICTION)) => {}
-        Err(doubt) => findings.wrong(format!("filter: {doubt}"), doubt.advice()),
+/// Judges the filter as a guard that joins it does. The filter need not be there yet.
+async fn of_filter(target: &Target, findings: &mut Findings) -> Result<(), Failure> {
+    match target.find().await {
+        Ok(Some(_)) => {}
+        // A finding about a node says so already.
+        Err(error) if findings.all.is_empty() => return Err(error),
+        Ok(None) | Err(_) => return Ok(()),
     }
-    0
+    match target.observe().await.map(|guard| guard.state().live) {
+        // A finding about its memory says so already.
+        Ok(Ok(_) | Err(Doubt::Refused(Refusal::EVICTION))) => {}
+        Ok(Err(doubt)) => findings.add(format!("filter: {doubt}"), doubt.advice()),
+        Err(Failure(error)) => findings.add(error, ""),
+    }
+    Ok(())
 }

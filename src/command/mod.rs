@@ -5,7 +5,6 @@
 
 mod check;
 mod doctor;
-mod facts;
 mod mode;
 mod outcome;
 mod rebuild;
@@ -65,7 +64,11 @@ enum Command {
     /// Exit status 1: something is wrong.
     Doctor(Target),
     Mode(mode::Arguments),
-    Rebuild(rebuild::Arguments),
+    /// Asks the processes of a filter to rebuild it, and does not wait: `status` tells of the rebuild, and of the filter's age.
+    ///
+    /// A process that has a source begins within a few seconds: after a rebuild that is under way, or after the wait that follows one that
+    /// failed. What was asked stays asked.
+    Rebuild(Target),
     Trust(trust::Arguments),
 }
 
@@ -77,7 +80,7 @@ impl Command {
             Self::Status(target) => status::run(&target, json).await,
             Self::Doctor(target) => doctor::run(&target, json).await,
             Self::Mode(arguments) => mode::run(&arguments, json).await,
-            Self::Rebuild(arguments) => rebuild::run(&arguments, json).await,
+            Self::Rebuild(target) => rebuild::run(&target, json).await,
             Self::Trust(arguments) => trust::run(&arguments, json).await,
         }
     }

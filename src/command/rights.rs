@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use super::facts::Findings;
+use super::doctor::Findings;
 use super::target::Server;
 use crate::store::redis::keys::Keys;
 
@@ -29,8 +29,8 @@ fn probes() -> impl Iterator<Item = Vec<&'static str>> {
 /// Tries each right on keys of its own, which expire within ten seconds if they cannot be deleted.
 pub(super) async fn probe(server: &Server, keys: &Keys, user: &str, findings: &mut Findings) {
     let nanos = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos());
-    let tag = keys.meta.trim_end_matches(":fleet");
-    let own = format!("{tag}:doctor:{}-{nanos}:", std::process::id());
+    let beside = keys.meta.trim_end_matches("fleet");
+    let own = format!("{beside}doctor:{}-{nanos}:", std::process::id());
     let mut denied = BTreeSet::new();
     for probe in probes() {
         let own_key = |word: &str| word.strip_prefix('/').map(|key| format!("{own}{key}"));
@@ -41,26 +41,14 @@ pub(super) async fn probe(server: &Server, keys: &Keys, user: &str, findings: &m
             // What the command needs was not there, as another right is missing.
         } else if text.contains("NOPERM") && text.contains("run the") {
             denied.insert(probe[0].to_lowercase());
-        } else if text.contains("NOPERM") {
-            // One pattern is for all shards.
-            let pattern = match tag.split_once('#') {
-                Some((name, _)) => format!("{name}#*"),
-                None => format!("{tag}:*"),
-            };
-            let what = format!("rights: this user may not use the keys {pattern}");
-            findings.wrong(what, format!("ACL SETUSER {user} ~{pattern}"));
-        } else if text.contains("unknown command") {
-            let what = format!("commands: Redis does not know {}", probe[0]);
-            let mend = "Take its rename-command out of redis.conf, or have the proxy let it pass.";
-            findings.wrong(what, mend);
         } else {
             findings.refused(&error);
         }
     }
     if !denied.is_empty() {
         let names = Vec::from_iter(denied).join(" +");
-        let what = "rights: this user lacks some of those that the guide lists";
-        findings.wrong(what, format!("ACL SETUSER {user} +{names}"));
+        let what = "this user lacks some of the rights that the guide lists";
+        findings.add(what, format!("ACL SETUSER {user} +{names}"));
     }
 }
 

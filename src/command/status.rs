@@ -21,10 +21,10 @@ const AWAY: Duration = Duration::from_secs(60);
 pub(super) struct Fleet {
     polled_ago: Duration,
     /// When a rebuild was asked for last, and now, both in µs by Redis's clock.
-    pub(super) asked_us: i64,
+    asked_us: i64,
     pub(super) now_us: i64,
     /// How long ago the rebuild under way began, and the address of its process.
-    pub(super) rebuilding: Option<(Duration, String)>,
+    rebuilding: Option<(Duration, String)>,
     /// The addresses of the connections for checks, one a process; none if this user may not ask.
     processes: Option<Vec<String>>,
 }

