@@ -23,14 +23,14 @@ struct Finding {
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Findings {
+struct Findings {
     all: Vec<Finding>,
     /// The address of the node that is looked at, where there are others.
     node: String,
 }
 
 impl Findings {
-    pub(super) fn add(&mut self, what: impl Into<String>, mend: impl Into<String>) {
+    fn add(&mut self, what: impl Into<String>, mend: impl Into<String>) {
         let (node, what) = (&self.node, what.into());
         let what = if node.is_empty() { what } else { format!("{node}: {what}") };
         let finding = Finding { what, mend: mend.into() };
@@ -40,7 +40,7 @@ impl Findings {
     }
 
     /// Notes what Redis refused, with the library's own advice.
-    pub(super) fn refused(&mut self, error: &StoreError) {
+    fn refused(&mut self, error: &StoreError) {
         self.add(error.to_string(), error.advice());
     }
 }
@@ -115,7 +115,13 @@ async fn of_node(
             ),
         );
     }
-    rights::probe(&server, keys, endpoint.user(), findings).await;
+    let (denied, refused) = rights::probe(&server, keys).await;
+    refused.iter().for_each(|error| findings.refused(error));
+    if !denied.is_empty() {
+        let names = Vec::from_iter(denied).join(" +");
+        let what = "this user lacks some of the rights that the guide lists";
+        findings.add(what, format!("ACL SETUSER {} +{names}", endpoint.user()));
+    }
     Ok(())
 }
 

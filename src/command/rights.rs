@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use super::doctor::Findings;
 use super::target::Server;
+use crate::error::StoreError;
 use crate::store::redis::keys::Keys;
 
 /// Each right of the guide's list by a command that uses it, in an order in which each finds what it needs. Of the keys `/a` to `/c`
@@ -26,12 +26,13 @@ fn probes() -> impl Iterator<Item = Vec<&'static str>> {
         .filter(|probe: &Vec<_>| !probe.is_empty())
 }
 
-/// Tries each right on keys of its own, which expire within ten seconds if they cannot be deleted.
-pub(super) async fn probe(server: &Server, keys: &Keys, user: &str, findings: &mut Findings) {
+/// Tries each right on keys of its own, which expire within ten seconds if they cannot be deleted. Returns the commands that this user
+/// may not run, and what else was refused.
+pub(super) async fn probe(server: &Server, keys: &Keys) -> (BTreeSet<String>, Vec<StoreError>) {
     let nanos = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos());
     let beside = keys.meta.trim_end_matches("fleet");
     let own = format!("{beside}doctor:{}-{nanos}:", std::process::id());
-    let mut denied = BTreeSet::new();
+    let (mut denied, mut refused) = (BTreeSet::new(), Vec::new());
     for probe in probes() {
         let own_key = |word: &str| word.strip_prefix('/').map(|key| format!("{own}{key}"));
         let words = probe.iter().map(|word| own_key(word).unwrap_or_else(|| (*word).to_owned()));
@@ -42,14 +43,10 @@ pub(super) async fn probe(server: &Server, keys: &Keys, user: &str, findings: &m
         } else if text.contains("NOPERM") && text.contains("run the") {
             denied.insert(probe[0].to_lowercase());
         } else {
-            findings.refused(&error);
+            refused.push(error);
         }
     }
-    if !denied.is_empty() {
-        let names = Vec::from_iter(denied).join(" +");
-        let what = "this user lacks some of the rights that the guide lists";
-        findings.add(what, format!("ACL SETUSER {user} +{names}"));
-    }
+    (denied, refused)
 }
 
 #[cfg(test)]
