@@ -86,7 +86,9 @@ impl Served {
         now: Instant,
     ) -> Vec<(Id, Generation)> {
         let Some(generation) = found.claim.generation else { return Vec::new() };
-        if self.sees(Some(generation), now) || generation != newest {
+        // Shards have filters of their own: one older than the newest has to hold the id as well.
+        let is_replaced = self.newest.load(Ordering::SeqCst) != newest.get();
+        if self.sees(Some(generation), now) || is_replaced {
             return Vec::new();
         }
         let mut tally = self.tally.lock();
@@ -189,5 +191,14 @@ mod tests {
             |(n, generation)| served.weigh(id(n), FIFTH, &found(generation, false), now).len();
         let each = [(0, 5), (1, 5), (2, 5), (3, 6), (4, 6), (5, 6), (7, 6)].map(missing);
         assert_eq!(each, [0; 7], "it begins anew");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_an_older_shard_lacks_is_a_finding_too() {
+        let (served, now) = seen();
+        let sixth = Generation::new(6).unwrap();
+        assert!(served.sees(Some(sixth), now));
+        let missing = |n| served.weigh(id(n), sixth, &found(5, false), now).len();
+        assert_eq!([0, 1, 2, 3].map(missing), [0, 0, 0, MARGIN]);
     }
 }
