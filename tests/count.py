@@ -110,7 +110,7 @@ setters = [
     name
     for path, text in SOURCES.items()
     if path.startswith("src/builder/")
-    for name in re.findall(r"(?m)^    pub fn (\w+)(?:<[^>]*>)?\(\s*(?:mut )?self\b[^{]*-> Self \{", text)
+    for name in re.findall(r"(?m)^    pub fn (\w+)(?:<[^>]*>)?\(\s*(?:mut )?self\b[^{]*-> Self\s", text)
 ]
 names, modules = root_names()
 doubts = re.findall(r"(?m)^    ([A-Z]\w+) =", block(SOURCES["src/verdict.rs"], r"^doubts! \{")) + ["Refused"]

@@ -132,8 +132,9 @@ fn setters() -> BTreeSet<String> {
             continue;
         }
         let code = fs::read_to_string(path).unwrap();
-        let lines = code.lines().filter(|line| line.contains("self") && line.contains("-> Self {"));
-        let names = lines.filter_map(|line| line.trim().strip_prefix("pub fn ")?.split_once('('));
+        let lines = code.lines().filter(|line| line.contains("self") && line.contains("-> Self"));
+        let names =
+            lines.filter_map(|line| line.trim().strip_prefix("pub fn ")?.split_once(['(', '<']));
         setters.extend(names.map(|(name, _)| name.to_owned()));
     }
     setters

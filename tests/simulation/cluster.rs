@@ -156,6 +156,7 @@ fn dialled(url: &str) -> Endpoint {
     endpoint
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "as the crate's own takes it")]
 fn dial(server: ConnectionInfo, _: Access) -> std::sync::Arc<dyn Connector> {
     let instance = server.redis_settings().username().and_then(|name| name.parse().ok());
     let ConnectionAddr::Tcp(_, port) = server.addr() else { panic!("{server:?} has a port") };
