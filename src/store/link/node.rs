@@ -10,7 +10,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout_at};
 
 use super::connector::Connector;
-use super::queue::{BATCHES, PendingCheck, Queue};
+use super::queue::{BATCHES, PendingCheck, Queue, UnderWay};
 use super::session::{Handshake, Session};
 use super::supervised::Link;
 use crate::background::persist;
@@ -35,11 +35,6 @@ pub(crate) struct Node<I, Q> {
 pub(crate) trait Checks: Send + Sync + 'static {
     type Identity: Send + Sync + 'static;
     type Asked: Send + 'static;
-
-    /// Whether one question may answer for many checks.
-    fn has_copy(&self) -> bool {
-        false
-    }
 
     /// Answers all checks of a batch. They were asked for by this session, which is in use.
     fn answer(
@@ -73,22 +68,26 @@ impl<I: Send + Sync + 'static, Q: Send + 'static> Node<I, Q> {
         }
     }
 
-    /// Sends a check, or puts it into the queue. If `alone`, the task that waits for the answer may send it at once.
+    /// Lets a check leave by itself, if no other waits or is under way.
+    pub(crate) fn alone(&self) -> Option<UnderWay> {
+        self.queue.alone()
+    }
+
+    /// Puts a check into the queue. If it is `alone`, the task that waits for the answer sends it at once.
     pub(crate) fn check<S: Checks<Identity = I, Asked = Q>>(
         self: &Arc<Self>,
         store: &Arc<S>,
         session: Arc<Session<I>>,
         asked: Q,
         at: Instant,
-        alone: bool,
+        alone: Option<UnderWay>,
     ) -> Result<SentCheck, Doubt> {
-        let queue = &self.queue;
         let asked_us = session.redis_us(at);
         let deadline = at + self.check_deadline;
         let (told, received) = oneshot::channel();
         let check = PendingCheck { session, asked, answer: told };
         // Another task would double what a lone check costs.
-        let alone = match alone.then(|| queue.alone(store.has_copy())).flatten() {
+        let alone = match alone {
             Some(under_way) => {
                 let (store, node) = (Arc::clone(store), Arc::clone(self));
                 // On the heap: it takes a few kilobytes, which a check in the queue does not need.
@@ -98,7 +97,7 @@ impl<I: Send + Sync + 'static, Q: Send + 'static> Node<I, Q> {
                 });
                 Some(answering)
             }
-            None => queue.enter(check).map(|()| None)?,
+            None => self.queue.enter(check).map(|()| None)?,
         };
         Ok(SentCheck { alone, received, deadline, asked_us })
     }
@@ -170,7 +169,7 @@ async fn send_checks<S: Checks>(both: Arc<(Arc<S>, Arc<NodeOf<S>>)>) {
     let (store, node) = &*both;
     let mut checks = Vec::new();
     loop {
-        let under_way = node.queue.take(&mut checks, || store.has_copy()).await;
+        let under_way = node.queue.take(&mut checks).await;
         answer(&**store, node, &mut checks).await;
         drop(under_way);
     }
