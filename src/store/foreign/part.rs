@@ -220,7 +220,6 @@ impl Part {
         if known.holds == Err(Doubt::NoFilter) {
             self.trusted(&known)?;
         }
-        let alone = alone.then(|| self.node.alone()).flatten();
         self.node.check(self, session, id.clone(), at, alone)
     }
 

@@ -10,7 +10,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout_at};
 
 use super::connector::Connector;
-use super::queue::{BATCHES, PendingCheck, Queue, UnderWay};
+use super::queue::{BATCHES, PendingCheck, Queue};
 use super::session::{Handshake, Session};
 use super::supervised::Link;
 use crate::background::persist;
@@ -35,6 +35,11 @@ pub(crate) struct Node<I, Q> {
 pub(crate) trait Checks: Send + Sync + 'static {
     type Identity: Send + Sync + 'static;
     type Asked: Send + 'static;
+
+    /// Whether one question may answer for many checks.
+    fn has_copy(&self) -> bool {
+        false
+    }
 
     /// Answers all checks of a batch. They were asked for by this session, which is in use.
     fn answer(
@@ -68,26 +73,22 @@ impl<I: Send + Sync + 'static, Q: Send + 'static> Node<I, Q> {
         }
     }
 
-    /// Lets a check leave by itself, if no other waits or is under way.
-    pub(crate) fn alone(&self) -> Option<UnderWay> {
-        self.queue.alone()
-    }
-
-    /// Puts a check into the queue. If it is `alone`, the task that waits for the answer sends it at once.
+    /// Sends a check, or puts it into the queue. If `alone`, the task that waits for the answer may send it at once.
     pub(crate) fn check<S: Checks<Identity = I, Asked = Q>>(
         self: &Arc<Self>,
         store: &Arc<S>,
         session: Arc<Session<I>>,
         asked: Q,
         at: Instant,
-        alone: Option<UnderWay>,
+        alone: bool,
     ) -> Result<SentCheck, Doubt> {
+        let queue = &self.queue;
         let asked_us = session.redis_us(at);
         let deadline = at + self.check_deadline;
         let (told, received) = oneshot::channel();
         let check = PendingCheck { session, asked, answer: told };
         // Another task would double what a lone check costs.
-        let alone = match alone {
+        let alone = match alone.then(|| queue.alone(store.has_copy())).flatten() {
             Some(under_way) => {
                 let (store, node) = (Arc::clone(store), Arc::clone(self));
                 // On the heap: it takes a few kilobytes, which a check in the queue does not need.
@@ -97,7 +98,7 @@ impl<I: Send + Sync + 'static, Q: Send + 'static> Node<I, Q> {
                 });
                 Some(answering)
             }
-            None => self.queue.enter(check).map(|()| None)?,
+            None => queue.enter(check).map(|()| None)?,
         };
         Ok(SentCheck { alone, received, deadline, asked_us })
     }
@@ -169,7 +170,7 @@ async fn send_checks<S: Checks>(both: Arc<(Arc<S>, Arc<NodeOf<S>>)>) {
     let (store, node) = &*both;
     let mut checks = Vec::new();
     loop {
-        let under_way = node.queue.take(&mut checks).await;
+        let under_way = node.queue.take(&mut checks, || store.has_copy()).await;
         answer(&**store, node, &mut checks).await;
         drop(under_way);
     }

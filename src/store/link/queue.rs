@@ -1,5 +1,6 @@
 //! Checks that wait to be sent.
 
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -23,6 +24,11 @@ const A_SHARD: usize = 12;
 const MOST: usize = 2_048;
 /// With fewer batches under way, one that is not full leaves at once, too.
 const FEW: usize = 2;
+/// Where a fence answers, a batch costs about the same whatever it holds. With none under way it leaves when half as many checks wait
+/// as the last batch had, but within this range; or with the first check that comes after the gap. Tokio's timers, which are as coarse
+/// as a millisecond, end the wait if no further check comes.
+const ENOUGH: RangeInclusive<usize> = 12..=32;
+const GAP: Duration = Duration::from_micros(500);
 
 /// The checks that no batch has taken yet, in the order in which they came.
 pub(crate) struct Queue<I, Q> {
@@ -38,8 +44,8 @@ pub(crate) struct Queue<I, Q> {
 }
 
 struct Leaving {
-    /// When the last batch left.
-    left: Sync<Instant>,
+    /// When the last batch left, and how many checks it had.
+    left: Sync<(Instant, usize)>,
     under_way: AtomicUsize,
     /// A batch was answered, or there are enough checks for a full one.
     may_leave: Notify,
@@ -61,7 +67,7 @@ impl<I, Q> Queue<I, Q> {
             checks: sender,
             inbox: Mutex::new(checks),
             leaving: Arc::new(Leaving {
-                left: Sync::new(Instant::now()),
+                left: Sync::new((Instant::now(), 0)),
                 under_way: AtomicUsize::new(0),
                 may_leave: Notify::new(),
             }),
@@ -71,12 +77,13 @@ impl<I, Q> Queue<I, Q> {
         }
     }
 
-    /// Lets a check leave by itself, if no other waits or is under way.
-    pub(crate) fn alone(&self) -> Option<UnderWay> {
+    /// Lets a check leave by itself, if no other waits or is under way; where fences answer, if no batch has left lately either.
+    pub(crate) fn alone(&self, by_fences: bool) -> Option<UnderWay> {
         let under_way = &self.leaving.under_way;
         let none = under_way.load(Ordering::SeqCst) == 0
             && self.checks.capacity() == self.checks.max_capacity()
             && self.wanted.lock().is_none()
+            && !(by_fences && self.leaving.left.lock().0.elapsed() < GAP)
             && under_way.compare_exchange(0, 1, Ordering::SeqCst, Ordering::SeqCst).is_ok();
         none.then(|| UnderWay(Arc::clone(&self.leaving)))
     }
@@ -92,21 +99,37 @@ impl<I, Q> Queue<I, Q> {
         Ok(())
     }
 
-    /// Waits until a batch may leave, and fills it with checks that somebody still waits for. It is under way until the guard is
-    /// dropped.
-    pub(crate) async fn take(&self, checks: &mut Vec<PendingCheck<I, Q>>) -> UnderWay {
+    /// Waits until a batch may leave, and fills it with checks that somebody still waits for: with more where fences answer. It is
+    /// under way until the guard is dropped.
+    pub(crate) async fn take(
+        &self,
+        checks: &mut Vec<PendingCheck<I, Q>>,
+        by_fences: impl Fn() -> bool,
+    ) -> UnderWay {
         let mut inbox = self.inbox.lock().await;
         loop {
             if checks.is_empty() {
                 checks.extend(inbox.recv().await);
             }
-            let is_free = self.leaving.under_way.load(Ordering::SeqCst) < FEW;
-            let enough = if is_free { 1 } else { self.batch };
-            let due = *self.leaving.left.lock() + self.pause;
+            let (left, answered) = *self.leaving.left.lock();
+            let (few, enough, gap, batch) = match by_fences() {
+                true => (
+                    1,
+                    (answered / 2).clamp(*ENOUGH.start(), *ENOUGH.end()),
+                    GAP.min(self.pause),
+                    MOST,
+                ),
+                false => (FEW, 1, Duration::ZERO, self.batch),
+            };
+            let is_free = self.leaving.under_way.load(Ordering::SeqCst) < few;
+            let (enough, due) = match is_free {
+                true => (enough, left + gap),
+                false => (batch, left + self.pause),
+            };
             *self.wanted.lock() = Some((enough - checks.len().min(enough), due));
             // A check that came before that is counted here; one that comes later notifies.
             if checks.len() + inbox.len() >= enough || Instant::now() >= due {
-                while checks.len() < self.batch
+                while checks.len() < batch
                     && let Ok(check) = inbox.try_recv()
                 {
                     checks.push(check);
@@ -124,7 +147,7 @@ impl<I, Q> Queue<I, Q> {
                 () = sleep_until(due) => {}
             }
         }
-        *self.leaving.left.lock() = Instant::now();
+        *self.leaving.left.lock() = (Instant::now(), checks.len());
         self.leaving.under_way.fetch_add(1, Ordering::SeqCst);
         UnderWay(Arc::clone(&self.leaving))
     }
@@ -173,15 +196,15 @@ mod tests {
     async fn a_check_leaves_by_itself_when_there_is_no_other() {
         let session = session(Arc::new(Unused), 1, ());
         let queue = Queue::<(), u8>::new(BATCH, Duration::from_millis(25), 1);
-        let first = queue.alone();
+        let first = queue.alone(false);
         assert!(first.is_some());
-        assert!(queue.alone().is_none(), "one is under way");
+        assert!(queue.alone(false).is_none(), "one is under way");
         drop(first);
         let _waiting = enter(&queue, &session, 1);
-        assert!(queue.alone().is_none(), "one waits");
+        assert!(queue.alone(false).is_none(), "one waits");
         let mut checks = Vec::new();
-        drop(queue.take(&mut checks).await);
-        assert!(queue.alone().is_some());
+        drop(queue.take(&mut checks, || false).await);
+        assert!(queue.alone(false).is_some());
     }
 
     #[tokio::test(start_paused = true)]
@@ -191,21 +214,66 @@ mod tests {
         let enter = || enter(&queue, &session, 1);
         let mut waiting: Vec<_> = (0..BATCH * 2).map(|_| enter()).collect();
         let (mut first, mut second, mut third) = (Vec::new(), Vec::new(), Vec::new());
-        let _under_way = (queue.take(&mut first).await, queue.take(&mut second).await);
+        let _under_way =
+            (queue.take(&mut first, || false).await, queue.take(&mut second, || false).await);
         let begun = Instant::now();
         let ((), _third) = tokio::join!(
             async { waiting.extend((0..BATCH).map(|_| enter())) },
-            queue.take(&mut third),
+            queue.take(&mut third, || false),
         );
         assert_eq!((third.len(), begun.elapsed()), (BATCH, Duration::ZERO));
         waiting.push(enter());
         first.clear();
-        let _fourth = queue.take(&mut first).await;
+        let _fourth = queue.take(&mut first, || false).await;
         assert_eq!(
             begun.elapsed(),
             queue.pause,
             "a batch that is not full waits for an answer, or for the pause"
         );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_fence_waits_for_more_ids_but_not_for_long() {
+        let session = session(Arc::new(Unused), 1, ());
+        let queue = Queue::<(), u8>::new(BATCH, Duration::from_millis(32), 1);
+        let enter = || enter(&queue, &session, 1);
+        let (mut checks, mut waiting) = (Vec::new(), Vec::new());
+        let few = *ENOUGH.start();
+        tokio::time::advance(GAP).await;
+        // Tokio's timers are coarser than the gap.
+        let timer = Duration::from_millis(1);
+        for (ids, waits) in [(1, Duration::ZERO), (few, Duration::ZERO), (few - 1, timer)] {
+            let begun = Instant::now();
+            let ((), under_way) = tokio::join!(
+                async { waiting.extend((0..ids).map(|_| enter())) },
+                queue.take(&mut checks, || true),
+            );
+            drop(under_way);
+            assert_eq!((checks.len(), begun.elapsed()), (ids, waits));
+            checks.clear();
+        }
+        // The first that comes after the gap is not left to the timer.
+        let begun = Instant::now();
+        let ((), under_way) = tokio::join!(
+            async {
+                waiting.push(enter());
+                // The batch waits by then.
+                tokio::task::yield_now().await;
+                tokio::time::advance(GAP).await;
+                waiting.push(enter());
+            },
+            queue.take(&mut checks, || true),
+        );
+        drop(under_way);
+        assert_eq!((checks.len(), begun.elapsed()), (2, GAP));
+        checks.clear();
+        // While one is under way, others leave by the pause.
+        waiting.extend((0..few).map(|_| enter()));
+        let (begun, _under_way) = (Instant::now(), queue.take(&mut checks, || true).await);
+        waiting.push(enter());
+        checks.clear();
+        let _second = queue.take(&mut checks, || true).await;
+        assert_eq!((checks.len(), begun.elapsed()), (1, queue.pause));
     }
 
     #[tokio::test(start_paused = true)]
@@ -217,10 +285,10 @@ mod tests {
         drop(enter(2));
         let stays = enter(3);
         let mut checks = Vec::new();
-        let _first = queue.take(&mut checks).await;
+        let _first = queue.take(&mut checks, || false).await;
         assert_eq!(checks.len(), BATCH);
         checks.clear();
-        let _second = queue.take(&mut checks).await;
+        let _second = queue.take(&mut checks, || false).await;
         let asked: Vec<_> = checks.iter().map(|check| check.asked).collect();
         assert_eq!(asked, [1, 3]);
         drop((waiting, stays));

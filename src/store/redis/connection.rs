@@ -8,7 +8,6 @@ use ::redis::{Cmd, Value};
 use arc_swap::ArcSwap;
 use tokio::time::Instant;
 
-use super::check::fences::Fences;
 use super::fleet::Fleet;
 use crate::error::StoreError;
 use crate::id::{Digest, Digester};
@@ -18,8 +17,14 @@ use crate::store::link::resp::Packed;
 use crate::store::link::script::Script;
 use crate::store::link::session::{Purpose, Session};
 
-/// A check asks for a digest that was made with the session's secret key.
-pub(crate) type RedisNode = Node<Identities, Digest>;
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Asked {
+    /// Made with the session's secret key.
+    pub(crate) digest: Digest,
+    pub(crate) may_fence: bool,
+}
+
+pub(crate) type RedisNode = Node<Identities, Asked>;
 
 pub(crate) struct NodeSession {
     /// A shard may be on another node by now.
@@ -88,11 +93,8 @@ impl Connection {
     }
 }
 
-/// What a session learnt of each shard, by number, and its fences.
-pub(crate) struct Identities {
-    places: Box<[ArcSwap<Place>]>,
-    pub(crate) fences: Fences,
-}
+/// What a session learnt of each shard, by number.
+pub(crate) struct Identities(Box<[ArcSwap<Place>]>);
 
 /// What a session learnt of one shard, or why it has not joined it.
 type Place = Result<Arc<Identity>, StoreError>;
@@ -102,25 +104,25 @@ pub(crate) type JoinedAll = Session<Identities>;
 impl Identities {
     pub(crate) fn none(shards: usize) -> Self {
         let place = |_| ArcSwap::from_pointee(Err(StoreError::not_yet()));
-        Self { places: (0..shards).map(place).collect(), fences: Fences::new(shards) }
+        Self((0..shards).map(place).collect())
     }
 
     pub(crate) fn of(&self, shard: usize) -> Place {
-        (**self.places[shard].load()).clone()
+        (**self.0[shard].load()).clone()
     }
 
     /// Looks at the identity of a shard that is joined. Unlike [`of`](Self::of) it changes no count that all threads share.
     pub(crate) fn see<T>(&self, shard: usize, look: impl FnOnce(&Identity) -> T) -> Option<T> {
-        self.places[shard].load().as_ref().as_ref().ok().map(|identity| look(identity))
+        self.0[shard].load().as_ref().as_ref().ok().map(|identity| look(identity))
     }
 
     pub(crate) fn is_joined(&self, shard: usize, identity: &Arc<Identity>) -> bool {
-        matches!(&**self.places[shard].load(), Ok(now) if Arc::ptr_eq(now, identity))
+        matches!(&**self.0[shard].load(), Ok(now) if Arc::ptr_eq(now, identity))
     }
 
     /// Notes what was learnt of a shard, or why it is not joined.
     pub(crate) fn note(&self, shard: usize, place: Result<Identity, StoreError>) {
-        self.places[shard].store(Arc::new(place.map(Arc::new)));
+        self.0[shard].store(Arc::new(place.map(Arc::new)));
     }
 }
 

@@ -23,6 +23,7 @@ use crate::nulls::scope::Scope;
 use crate::store::link::reply::{Reply, odd};
 use crate::store::link::resp::Packed;
 use crate::store::redis::connection::Connection;
+use crate::store::redis::copy::FilterCopy;
 use crate::store::redis::keys::Keys;
 use crate::store::redis::shard::trusted;
 use crate::verdict::{Doubt, Proof, Verdict};
@@ -35,12 +36,18 @@ pub(super) const FEW: usize = 2;
 pub(crate) const BYTES_AN_ID: usize = 192;
 pub(crate) const BYTES_A_FILTER: usize = 512;
 
+/// The most entries of the record that one fence reads.
+pub(super) const PAGE: usize = 512;
+pub(super) const BYTES_A_PAGE: usize = PAGE * 64;
+
 pub(super) struct Question<'a> {
     pub(super) keys: &'a Keys,
     pub(super) header: Arc<Header>,
     /// The ids that are asked for one by one.
     pub(super) digests: SmallVec<[Digest; FEW]>,
     pub(super) positions: SmallVec<[Position; FEW]>,
+    /// The copy that a fence brings up to the last insert, and from which number on.
+    pub(super) fence: Option<(Arc<FilterCopy>, i64)>,
     /// The number of the last insert that this process knew of.
     pub(super) known: i64,
 }
@@ -49,6 +56,7 @@ pub(super) struct BatchReply {
     pub(super) head: Head,
     /// In the order of the digests, each with the requests for which it holds.
     pub(super) verdicts: SmallVec<[(Verdict, Scope); FEW]>,
+    pub(super) page: Page,
 }
 
 /// The numbers by which a filter vouches for its bits, and the metadata's, with which they have to agree.
@@ -66,6 +74,9 @@ pub(crate) struct Head {
 /// Adds the commands of questions to filters whose keys may be named by one command.
 pub(super) fn commands(packed: &mut Packed, questions: &[&Question<'_>]) {
     for of in questions {
+        if let Some((_, since)) = of.fence {
+            Page::ask(packed, of.keys, &format!("({since}"), PAGE);
+        }
         for position in &of.positions {
             let first = position.byte_offset() as usize;
             packed.begin(4);
@@ -101,6 +112,10 @@ pub(super) fn read(
 ) -> Result<SmallVec<[Result<BatchReply, Doubt>; 1]>, StoreError> {
     let mut parts = SmallVec::<[_; 1]>::new();
     for of in questions {
+        let page = match of.fence {
+            Some(_) => Page::read(next(replies)?)?,
+            None => Page::default(),
+        };
         let mut bits = SmallVec::<[Membership; FEW]>::new();
         let mut is_whole = true;
         for position in &of.positions {
@@ -108,7 +123,7 @@ pub(super) fn read(
             is_whole &= words.is_some();
             bits.push(position.is_in(&words.unwrap_or_default()));
         }
-        parts.push((bits, is_whole));
+        parts.push((page, bits, is_whole));
     }
     let ids = ids(questions);
     let nulls = if ids > 0 { next(replies)?.array()? } else { Vec::new() };
@@ -116,7 +131,7 @@ pub(super) fn read(
         return Err(odd(STEP, format!("{} nulls", nulls.len())));
     }
     let mut nulls = nulls.into_iter();
-    let read = parts.into_iter().zip(questions).map(|((bits, is_whole), of)| {
+    let read = parts.into_iter().zip(questions).map(|((page, bits, is_whole), of)| {
         let ids = bits.into_iter().zip(&mut nulls);
         let verdicts = ids
             .map(|(bits, null)| Ok(verdict(bits, null.optional_bytes()?.as_deref(), &of.header)))
@@ -126,7 +141,7 @@ pub(super) fn read(
         Ok(if !head.is_of(&of.header) {
             Err(Doubt::Suspect)
         } else if is_whole {
-            Ok(BatchReply { head, verdicts })
+            Ok(BatchReply { head, verdicts, page })
         } else {
             Err(Doubt::Damaged)
         })
@@ -134,7 +149,7 @@ pub(super) fn read(
     read.collect()
 }
 
-pub(super) fn next(replies: &mut impl Iterator<Item = Value>) -> Result<Reply, StoreError> {
+fn next(replies: &mut impl Iterator<Item = Value>) -> Result<Reply, StoreError> {
     Reply::next(STEP, replies)
 }
 
@@ -189,6 +204,10 @@ impl Page {
             page.greatest = Some(score.int()?);
         }
         Ok(page)
+    }
+
+    pub(super) fn is_full(&self) -> bool {
+        self.digests.len() >= PAGE
     }
 }
 
@@ -325,6 +344,7 @@ mod tests {
             header: Arc::new(header),
             digests: digests.into(),
             positions: positions.iter().cloned().collect(),
+            fence: None,
             known: 0,
         };
         if each {

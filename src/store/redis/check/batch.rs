@@ -8,10 +8,13 @@ use futures_util::future::join_all;
 use smallvec::SmallVec;
 use tokio::time::timeout;
 
-use super::answer::{self, BYTES_A_FILTER, BYTES_AN_ID, BatchReply, FEW, Head, Question, commands};
+use super::answer::{
+    self, BYTES_A_FILTER, BYTES_A_PAGE, BYTES_AN_ID, BatchReply, FEW, Head, Question, commands,
+};
 use crate::error::StoreError;
-use crate::filter::Header;
+use crate::filter::{Header, Membership};
 use crate::id::Digest;
+use crate::nulls::scope::Scope;
 use crate::refusal::Refusal;
 use crate::store::Lookup;
 use crate::store::link::node::{Checks, refuse};
@@ -19,32 +22,43 @@ use crate::store::link::queue;
 use crate::store::link::refusal::serves_no_slot;
 use crate::store::link::resp::Packed;
 use crate::store::link::session::Purpose;
-use crate::store::redis::connection::{Connection, Identities, JoinedAll, NodeSession, RedisNode};
+use crate::store::redis::connection::{
+    Asked, Connection, Identities, JoinedAll, NodeSession, RedisNode,
+};
+use crate::store::redis::copy::FilterCopy;
 use crate::store::redis::shard::Shard;
 use crate::store::redis::shards::Shards;
-use crate::verdict::{Doubt, Verdict};
+use crate::verdict::{Doubt, Proof, Verdict};
 
-type PendingCheck = queue::PendingCheck<Identities, Digest>;
+type PendingCheck = queue::PendingCheck<Identities, Asked>;
 
 /// What a batch asks of one shard.
-struct Part<'a> {
+pub(super) struct Part<'a> {
     shard: &'a Shard,
     connection: Result<Connection, Doubt>,
     /// Each id once.
-    asked: SmallVec<[Digest; FEW]>,
+    asked: SmallVec<[Asked; FEW]>,
     callers: usize,
     /// Whether an absence could be believed before the question was sent: a replay may end before the answer comes.
-    believed: Result<(), Doubt>,
+    pub(super) believed: Result<(), Doubt>,
     question: Option<Question<'a>>,
-    /// Whether it is to be asked: at first, and again where the filter was replaced.
+    /// Whether it is to be asked: at first, and again where the filter was replaced, or a fence proved nothing.
     is_due: bool,
-    /// The answer for each id, so far.
-    answer: Result<SmallVec<[Lookup; FEW]>, Doubt>,
+    /// Whether a fence has brought a copy up to the last insert.
+    pub(super) is_proven: bool,
+    /// The answer for each id, so far, and whether a fence gave it.
+    answer: Result<SmallVec<[(Lookup, bool); FEW]>, Doubt>,
 }
 
 impl Checks for Shards {
     type Identity = Identities;
-    type Asked = Digest;
+    type Asked = Asked;
+
+    fn has_copy(&self) -> bool {
+        // The first shard stands for all: each lone check asks this.
+        let shard = &self.all[0];
+        shard.filter.load().as_ref().is_some_and(|live| shard.copies.to_fence(live).is_some())
+    }
 
     async fn answer(
         &self,
@@ -54,8 +68,8 @@ impl Checks for Shards {
     ) {
         let shared = Arc::new(NodeSession { node: Arc::clone(node), on: Arc::clone(live) });
         // Checks of one id share a place in the commands, and the reply. This order is that of the shards, too.
-        checks.sort_unstable_by_key(|check| check.asked);
-        let shard = |check: &PendingCheck| check.asked.shard(self.all.len());
+        checks.sort_unstable_by_key(|check| *check.asked.digest.as_bytes());
+        let shard = |check: &PendingCheck| check.asked.digest.shard(self.all.len());
         let mut parts = SmallVec::<[Part<'_>; 1]>::new();
         for checks in checks.chunk_by(|one, other| shard(one) == shard(other)) {
             if let Some(shard) = checks.first().and_then(|check| self.all.get(shard(check))) {
@@ -74,11 +88,15 @@ impl Checks for Shards {
 }
 
 impl<'a> Part<'a> {
-    fn new(shard: &'a Shard, shared: Arc<NodeSession>, checks: &[PendingCheck]) -> Self {
+    pub(super) fn new(shard: &'a Shard, shared: Arc<NodeSession>, checks: &[PendingCheck]) -> Self {
         let connection = Connection::of(shared, Purpose::Checks, shard.number)
             .map_err(|trouble| trouble.doubt());
-        let mut asked: SmallVec<[Digest; FEW]> = checks.iter().map(|check| check.asked).collect();
-        asked.dedup();
+        let mut asked: SmallVec<[Asked; FEW]> = checks.iter().map(|check| check.asked).collect();
+        asked.dedup_by(|one, kept| {
+            let is_one = one.digest == kept.digest;
+            kept.may_fence &= one.may_fence || !is_one;
+            is_one
+        });
         let callers = checks.len();
         let mut part = Self {
             shard,
@@ -88,6 +106,7 @@ impl<'a> Part<'a> {
             believed: Ok(()),
             question: None,
             is_due: true,
+            is_proven: false,
             answer: Err(Doubt::Timeout),
         };
         part.believed = part.believes();
@@ -105,39 +124,93 @@ impl<'a> Part<'a> {
         let view = self.shard.read_view(connection, deadline, &[]).await;
         let live = view.map_err(|error| error.doubt());
         match live.and_then(|view| self.shard.live_in(&view, connection)) {
-            Ok(header) => self.prepare(self.shard.adopt(&header)),
+            Ok(header) => self.prepare(self.shard.adopt(&header), None),
             Err(doubt) => self.answer = Err(doubt),
         }
     }
 
-    /// Prepares the question to a filter.
-    fn prepare(&mut self, header: Arc<Header>) {
+    /// Prepares the question to a filter; a fence answers for what a copy of it lacks.
+    pub(super) fn prepare(&mut self, header: Arc<Header>, copy: Option<Arc<FilterCopy>>) {
         let Ok(connection) = &self.connection else { return };
-        let positions = self.asked.iter().map(|id| header.geometry.position(id)).collect();
+        let fence = copy.and_then(|copy| copy.position().map(|since| (copy, since)));
+        let lacks = |asked: &Asked| {
+            let copy = fence.as_ref().filter(|_| asked.may_fence);
+            copy.is_some_and(|(copy, _)| copy.lookup(&asked.digest) == Membership::Never)
+        };
+        let by_id = self.asked.iter().filter(|asked| !lacks(asked)).map(|asked| asked.digest);
+        let digests: SmallVec<[Digest; FEW]> = by_id.collect();
+        let positions = digests.iter().map(|digest| header.geometry.position(digest)).collect();
+        // A copy is also brought up where nobody asks.
+        let fence = fence.filter(|_| self.asked.is_empty() || digests.len() < self.asked.len());
         let known = self.shard.known.seen.last_in(&connection.identity.incarnation);
-        let digests = self.asked.clone();
         let keys = &self.shard.known.keys;
-        self.question = Some(Question { keys, header, digests, positions, known });
+        self.question = Some(Question { keys, header, digests, positions, fence, known });
     }
 
-    /// Notes why Redis said nothing.
+    /// Notes why Redis said nothing. A shard that the node does not serve is left at once: the node may serve it again, without
+    /// the inserts that came elsewhere.
     fn fail(&mut self, error: &StoreError) {
-        if let (Some(_), Ok(connection)) = (&self.question, &self.connection) {
-            self.shard.heed(error, connection);
-            self.take(Err(error.doubt()));
+        if self.question.is_none() {
+            return;
         }
+        if let (StoreError::Refused { reason, .. }, Ok(connection)) = (error, &self.connection)
+            && self.shard.of > 1
+            && serves_no_slot(reason)
+        {
+            self.shard.withdraw(connection);
+        }
+        self.take(Err(error.doubt()));
     }
 
     fn take(&mut self, said: Result<BatchReply, Doubt>) {
-        let Some(Question { header, known, .. }) = self.question.take() else { return };
-        self.is_due = matches!(said, Err(Doubt::Suspect));
+        let Some(question) = self.question.take() else { return };
+        let Question { header, digests, fence, known, .. } = question;
+        let is_replaced = matches!(said, Err(Doubt::Suspect));
         let connection = self.connection.as_ref().map_err(|doubt| *doubt);
         let said = connection.and_then(|connection| {
             let head = said.as_ref().map_err(|doubt| *doubt).map(|said| &said.head);
             self.shard.judge(&header, known, head, connection).and(said)
         });
-        let lookup = |(verdict, scope)| Lookup::of(verdict, scope, Some(header.generation));
-        self.answer = said.map(|said| said.verdicts.into_iter().map(lookup).collect());
+        let proven = fence.and_then(|(copy, since)| {
+            let takes = |said: &BatchReply| {
+                self.believes().is_ok() && copy.take_page(&said.page, &said.head, since)
+            };
+            let is_proven = said.as_ref().is_ok_and(takes);
+            copy.note_behind(!is_proven);
+            is_proven.then_some(copy)
+        });
+        self.is_proven = proven.is_some();
+        let is_unproven = proven.is_none() && digests.len() < self.asked.len();
+        self.is_due = is_replaced || is_unproven && said.is_ok();
+        self.answer =
+            said.map(|said| self.found(&header, &digests, &said.verdicts, proven.as_deref()));
+    }
+
+    /// Returns the answer for each id: by its own bits, or by the copy that a fence has brought up to the last insert.
+    fn found(
+        &self,
+        header: &Header,
+        digests: &[Digest],
+        verdicts: &[(Verdict, Scope)],
+        proven: Option<&FilterCopy>,
+    ) -> SmallVec<[(Lookup, bool); FEW]> {
+        let mut by_id = digests.iter().zip(verdicts).peekable();
+        let generation = Some(header.generation);
+        let of = |asked: &Asked| {
+            if let Some((_, (verdict, scope))) = by_id.next_if(|(of, _)| **of == asked.digest) {
+                return (Lookup::of(*verdict, *scope, generation), false);
+            }
+            let by_fence = match proven.map(|copy| copy.lookup(&asked.digest)) {
+                Some(Membership::Never) => {
+                    Lookup::of(Verdict::Absent(Proof::Filter), Scope::Everyone, generation)
+                }
+                // It teaches no null.
+                Some(Membership::Possible) => Lookup::of(Verdict::Present, Scope::Everyone, None),
+                None => Lookup::unknown(Doubt::Timeout),
+            };
+            (by_fence, proven.is_some())
+        };
+        self.asked.iter().map(of).collect()
     }
 
     /// Answers the checks, which are in the order of their digests. Absence is only said where it was believed before the question
@@ -154,34 +227,31 @@ impl<'a> Part<'a> {
         };
         let believes = self.believed.and_then(|()| self.believes());
         let mut said = self.asked.iter().zip(found).peekable();
+        // How many ids a fence has answered for, and the last one.
+        let mut fenced = None;
         for check in checks {
-            while said.next_if(|(asked, _)| **asked != check.asked).is_some() {}
+            while said.next_if(|(asked, _)| asked.digest != check.asked.digest).is_some() {}
             let answer = match (said.peek(), believes) {
-                (Some((_, Lookup { verdict: Verdict::Absent(_), .. })), Err(doubt)) => {
+                (Some((_, (Lookup { verdict: Verdict::Absent(_), .. }, _))), Err(doubt)) => {
                     Lookup::unknown(doubt)
                 }
-                (Some((_, lookup)), _) => **lookup,
+                (Some((asked, (lookup, by_fence))), _) => {
+                    if *by_fence {
+                        fenced = Some((fenced.map_or(0, |(ids, _)| ids) + 1, asked.digest));
+                    }
+                    *lookup
+                }
                 (None, _) => Lookup::unknown(Doubt::Refused(Refusal::ODD)),
             };
             check.answer.send(answer).ok();
+        }
+        if let (Some((ids, sample)), Ok(connection)) = (fenced, &self.connection) {
+            self.shard.copies.answered(ids, connection.identity.digester.keyed(sample));
         }
     }
 }
 
 impl Shard {
-    /// Heeds that Redis said nothing of the filter. A shard that the node does not serve is left at once: the node may serve it again,
-    /// without the inserts that came elsewhere.
-    pub(super) fn heed(&self, error: &StoreError, connection: &Connection) {
-        match error {
-            // Replies and commands are out of step.
-            StoreError::GivenUp { .. } => connection.node.link.withdraw(&connection.on),
-            StoreError::Refused { reason, .. } if serves_no_slot(reason) => {
-                self.withdraw(connection);
-            }
-            _ => {}
-        }
-    }
-
     /// Judges what metadata and header say of the filter; `known` is the last number that was known before it was asked.
     pub(super) fn judge(
         &self,
@@ -214,16 +284,23 @@ impl Shard {
     }
 }
 
-/// Asks all shards, and once more those whose filter was replaced since this process last looked.
+/// Asks all shards, and once more those whose filter was replaced since this process last looked, or whose fence proved nothing.
 async fn ask_twice(parts: &mut [Part<'_>], at_once: usize, deadline: Duration) {
-    for _ in 0..2 {
+    // A lone id is cheaper by itself.
+    let is_lone = matches!(&*parts, [part] if part.asked.len() == 1);
+    for may_fence in [!is_lone, false] {
         // Headers are read only where none is known.
         let mut looks = Vec::new();
         for part in parts.iter_mut().filter_map(|part| mem::take(&mut part.is_due).then_some(part))
         {
             match (&part.connection, part.shard.filter.load_full()) {
                 (Err(doubt), _) => part.answer = Err(*doubt),
-                (Ok(_), Some(header)) => part.prepare(header),
+                (Ok(_), Some(header)) => {
+                    let may = may_fence && part.believed.is_ok();
+                    let may = may && part.asked.iter().any(|asked| asked.may_fence);
+                    let copy = may.then(|| part.shard.copies.to_fence(&header)).flatten();
+                    part.prepare(header, copy);
+                }
                 (Ok(_), None) => looks.push(part.look(deadline)),
             }
         }
@@ -233,12 +310,16 @@ async fn ask_twice(parts: &mut [Part<'_>], at_once: usize, deadline: Duration) {
 }
 
 /// Sends all questions at once. A command names keys of `at_once` shards at most.
-async fn ask(parts: &mut [Part<'_>], at_once: usize, deadline: Duration) {
+pub(super) async fn ask(parts: &mut [Part<'_>], at_once: usize, deadline: Duration) {
     let mut open = parts.iter().filter(|part| part.question.is_some());
     // All are of one node.
     let Some(Part { connection: Ok(connection), .. }) = open.next() else { return };
     let is_one = open.next().is_none();
     let said = send(parts, connection, at_once, deadline).await;
+    if let Err(StoreError::GivenUp { .. }) = said {
+        // Replies and commands are out of step.
+        connection.node.link.withdraw(&connection.on);
+    }
     match said {
         Ok(said) => {
             let open = parts.iter_mut().filter(|part| part.question.is_some());
@@ -264,6 +345,8 @@ async fn send(
     let bytes = questions.iter().map(|of| of.digests.len() * BYTES_AN_ID + BYTES_A_FILTER);
     let mut packed = Packed::with_capacity(bytes.sum());
     questions.chunks(at_once).for_each(|questions| commands(&mut packed, questions));
+    let fences = questions.iter().filter(|of| of.fence.is_some()).count();
+    let packed = packed.for_long_replies(fences * BYTES_A_PAGE);
     let mut replies = connection.send(packed, deadline).await?.into_iter();
     let mut said = SmallVec::new();
     for questions in questions.chunks(at_once) {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::time::{Instant, sleep};
+use tokio::time::sleep;
 
 use crate::id::{Id, KeyedDigest};
 use crate::random;
@@ -34,7 +34,7 @@ impl Shards {
 
     /// Drops a shard's copy if it lacks an id that the live filter holds.
     async fn audit_copy(self: &Arc<Self>, shard: &Shard, made: &KeyedDigest) {
-        let found = self.look_up_digest(shard, *made, Instant::now()).await;
+        let found = self.look_up_digest(shard, |joined| made.by(&joined.digester)).await;
         if found.verdict != Verdict::Present {
             return;
         }

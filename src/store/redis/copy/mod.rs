@@ -1,7 +1,7 @@
 //! A copy of the live filter in this process: requests for what it holds ask nobody.
 //!
 //! "Present" may come from any copy, however old, since a request that passes is never wrong; only Redis says "absent": of an id by
-//! itself, or of all that a copy lacks once a fence has brought it up to the last insert (`check/fence.rs`). `load` reads it.
+//! itself, or of all that a copy lacks once a fence has brought it up to the last insert (`check/catch_up.rs`). `load` reads it.
 
 mod audit;
 mod load;
@@ -82,6 +82,10 @@ impl FilterCopy {
         }
     }
 
+    pub(crate) fn lookup(&self, digest: &Digest) -> Membership {
+        self.filter.lookup(digest)
+    }
+
     /// Whether it lacks an id; false of a digest by another key.
     pub(crate) fn lacks(&self, made: &KeyedDigest) -> bool {
         let digest = made.by(&self.digester);
@@ -121,12 +125,6 @@ impl Copies {
     /// Returns the copy of the live filter, if a fence may bring it up to the last insert.
     pub(crate) fn to_fence(&self, live: &Header) -> Option<Arc<FilterCopy>> {
         self.of(live).filter(|copy| !copy.is_behind())
-    }
-
-    /// Whether a fence may show that an id is absent: the copy of the live filter lacks it.
-    pub(crate) fn may_refuse(&self, live: &Header, id: &KeyedDigest) -> bool {
-        let current = self.current.load();
-        current.as_ref().is_some_and(|copy| copy.is_of(live) && !copy.is_behind() && copy.lacks(id))
     }
 
     /// Returns the false-positive rate of a filter whose copy holds more ids than it was sized for.

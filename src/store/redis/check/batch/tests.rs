@@ -1,13 +1,18 @@
 //! What a batch sends, and whom it answers.
 
+use ::redis::{RedisResult, Value};
 use tokio::sync::oneshot;
+use tokio::time::Instant;
 
 use super::*;
-use crate::filter::Generation;
+use crate::filter::{Generation, State};
+use crate::id::Id;
 use crate::settings::Settings;
+use crate::store::BoxFuture;
 use crate::store::link::node;
 use crate::store::link::transport::Transport;
 use crate::store::redis::connection::tests::{Scripted, joined, unreached};
+use crate::store::redis::copy::tests::copy_of;
 
 struct Batch {
     shards: Shards,
@@ -33,7 +38,7 @@ impl Batch {
     async fn ask(&self, asked: &[(u8, &Connection)]) -> Vec<usize> {
         let check = |&(byte, live): &(u8, &Connection)| PendingCheck {
             session: Arc::clone(&live.on),
-            asked: Digest::from_bytes([byte; 16]),
+            asked: Asked { digest: Digest::from_bytes([byte; 16]), may_fence: true },
             answer: oneshot::channel().0,
         };
         let mut checks = asked.iter().map(check).collect();
@@ -54,9 +59,75 @@ async fn equal_ids_are_sent_once() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn one_fence_answers_for_all_that_the_copy_lacks() {
+    let batch = Batch::new();
+    let (live, shard) = (&batch.live, &batch.shards.all[0]);
+    let copy = copy_of(*shard.filter.load_full().unwrap(), &live.identity.digester, 10);
+    copy.hold([Digest::from_bytes([3; 16])].iter());
+    shard.copies.put(Arc::clone(&copy));
+    // What was inserted since, the metadata and the header.
+    assert_eq!(batch.ask(&[(1, live), (2, live)]).await, [3]);
+    // And the block and the null of what the copy holds.
+    assert_eq!(batch.ask(&[(1, live), (3, live)]).await, [5]);
+    assert_eq!(batch.ask(&[(3, live)]).await, [4]);
+    copy.note_behind(true);
+    assert_eq!(batch.ask(&[(1, live), (2, live)]).await, [5]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_waits_for_a_batch_that_nobody_sends_is_told_in_time() {
+    let Batch { shards, live, .. } = Batch::new();
+    let header = *shards.all[0].filter.load_full().unwrap();
+    shards.all[0].copies.put(copy_of(header, &live.identity.digester, 10));
+    let ids = [1, 2].map(|n| Id::display(&n).unwrap());
+    let (shards, begun) = (Arc::new(shards), Instant::now());
+    let lookups = shards.check(&ids.each_ref().map(|id| (id, None)), begun).answer().await;
+    let late = |lookup: &Lookup| lookup.verdict == Verdict::Unknown(Doubt::Timeout);
+    assert!(lookups.len() == 2 && lookups.iter().all(late), "{lookups:?}");
+    assert!(
+        begun.elapsed() <= shards.all[0].known.settings().check_deadline + Duration::from_millis(1)
+    );
+}
+
+#[tokio::test(start_paused = true)]
 async fn checks_of_another_connection_are_not_sent() {
     let batch = Batch::new();
     let other = joined(Arc::clone(&batch.redis) as Arc<dyn Transport>, 1, b"first", 0);
     assert_eq!(batch.ask(&[(1, &other), (2, &batch.live)]).await, [4]);
     assert_eq!(batch.ask(&[(1, &other), (2, &other)]).await, [0; 0]);
+}
+
+/// A Redis whose filter holds every id, and into which nothing was inserted since number 9.
+struct Full(Header);
+
+impl Transport for Full {
+    fn send(&self, packed: Packed) -> BoxFuture<'_, RedisResult<Vec<Value>>> {
+        let text = |text: &str| Value::BulkString(text.into());
+        let header = &self.0;
+        let state = i64::from(State::Live.as_byte());
+        let numbers = [header.generation.get(), state, header.generation.trailer_number(), 9];
+        let mut replies = match packed.commands {
+            4 => vec![Value::BulkString(vec![0xff; 64]), Value::Array(vec![Value::Nil])],
+            _ => vec![Value::Array(Vec::new())],
+        };
+        replies.push(Value::Array(vec![text("first"), text("9"), text("1")]));
+        replies.push(Value::Array(numbers.map(Value::Int).into()));
+        Box::pin(async { Ok(replies) })
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_copy_that_lacks_what_the_filter_holds_is_dropped() {
+    let Batch { shards, live, .. } = Batch::new();
+    let header = *shards.all[0].filter.load_full().unwrap();
+    let header = Header { key_id: live.identity.digester.key_id(), run: 1, ..header };
+    let live = joined(Arc::new(Full(header)), 1, b"first", 0);
+    shards.groups.servers[0].node.link.put_into_use(&live.on);
+    shards.all[0].filter.store(Some(Arc::new(header)));
+    shards.all[0].copies.put(copy_of(header, &live.identity.digester, 9));
+    let shards = Arc::new(shards);
+    // A look-up goes by itself where no batch has left lately.
+    tokio::time::advance(Duration::from_secs(1)).await;
+    shards.audit_copy_of(&Id::display(&1).unwrap()).await;
+    assert!(shards.all[0].copies.to_fence(&header).is_none());
 }
