@@ -126,8 +126,10 @@ fn befall_shards(mishap: &Mishap, shards: &[u32]) {
     let now = net::now_ms();
     let puts_back = matches!(mishap, Mishap::PutBack(_));
     let before = if puts_back { PUT_BACK.replace(Some(now)) } else { None };
-    // Two keys of one dump may agree with each other: that is beyond the promise until a process has polled between them.
-    if before.is_some_and(|before| before < now && now < before + NOTICED) {
+    // Two keys of one dump may agree with each other: that is beyond the promise until a process has polled between them, which a full
+    // Redis refuses.
+    let unpolled = |before| before < now && (is_full() || now < before + NOTICED);
+    if before.is_some_and(unpolled) {
         return;
     }
     let rewinds = matches!(mishap, Mishap::Rewind | Mishap::Swap(_)) || before == Some(now);
@@ -194,6 +196,9 @@ fn befall_shards(mishap: &Mishap, shards: &[u32]) {
         Mishap::FlushScripts => operate(net, &[b"SCRIPT", b"FLUSH"]),
         Mishap::Room(more) => {
             let node = primary(net);
+            if node.is_full() {
+                PUT_BACK.set(PUT_BACK.get().map(|_| now));
+            }
             node.limit = more.map(|more| node.keys.bytes() + more as usize);
         }
         Mishap::Misconfigured(is) => {
@@ -271,6 +276,10 @@ fn lead_to(net: &mut Net, node: usize) {
     let old = at(net);
     let here = |primary: &&mut usize| **primary == old;
     net.primaries.iter_mut().filter(here).for_each(|primary| *primary = node);
+}
+
+fn is_full() -> bool {
+    net::with(|net| primary(net).is_full())
 }
 
 fn primary(net: &mut Net) -> &mut Node {

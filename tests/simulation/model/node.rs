@@ -198,7 +198,7 @@ impl Node {
     }
 
     /// Whether its keys take more than they may. A script's room is looked at as it begins.
-    fn is_full(&self) -> bool {
+    pub(crate) fn is_full(&self) -> bool {
         self.limit.is_some_and(|limit| self.keys.bytes() > limit)
     }
 
