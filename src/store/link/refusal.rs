@@ -1,5 +1,6 @@
 //! What follows from what Redis says when it refuses.
 
+use crate::error::StoreError;
 use crate::refusal::{Refusal, Retry, STARTS};
 use crate::verdict::Doubt;
 
@@ -43,8 +44,8 @@ impl Consequences {
 }
 
 /// Whether a node of a cluster says that it does not serve the slot.
-pub(crate) fn serves_no_slot(words: &str) -> bool {
-    has_moved(words) || words.starts_with("CLUSTERDOWN")
+pub(crate) fn serves_no_slot(error: &StoreError) -> bool {
+    matches!(error, StoreError::Refused { reason, .. } if has_moved(reason) || reason.starts_with("CLUSTERDOWN"))
 }
 
 pub(crate) fn has_moved(words: &str) -> bool {

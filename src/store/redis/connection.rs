@@ -12,6 +12,7 @@ use super::fleet::Fleet;
 use crate::error::StoreError;
 use crate::id::{Digest, Digester};
 use crate::store::link::node::Node;
+use crate::store::link::refusal::serves_no_slot;
 use crate::store::link::reply::Reply;
 use crate::store::link::resp::Packed;
 use crate::store::link::script::Script;
@@ -78,7 +79,22 @@ impl Connection {
         packed: Packed,
         deadline: Duration,
     ) -> Result<Vec<Value>, StoreError> {
-        self.node.link.ask(self.purpose, &self.on, packed, deadline).await
+        let said = self.node.link.ask(self.purpose, &self.on, packed, deadline).await;
+        said.inspect_err(|error| {
+            if serves_no_slot(error) {
+                self.leave();
+            }
+        })
+    }
+
+    /// Has the shard joined anew. Where its node does not serve it, at once: the node may serve it again, without the inserts that came
+    /// elsewhere.
+    pub(crate) fn leave(&self) {
+        if self.is_joined() {
+            let reason = "the shard's metadata or its data are not those the connection met";
+            self.on.identity.note(self.shard, Err(StoreError::disconnected(reason)));
+        }
+        self.node.link.look_now();
     }
 
     pub(crate) async fn script(

@@ -121,12 +121,7 @@ impl Shard {
     /// Has this shard joined anew: on the connection's session, where other shards share it, else on a new one.
     pub(crate) fn withdraw(&self, connection: &Connection) {
         if self.of > 1 {
-            if connection.is_joined() {
-                let reason = "the shard's metadata or its data are not those the connection met";
-                let trouble = StoreError::disconnected(reason);
-                connection.on.identity.note(self.number, Err(trouble));
-            }
-            connection.node.link.look_now();
+            connection.leave();
         } else {
             connection.node.link.withdraw(&connection.on);
         }

@@ -598,8 +598,12 @@ pub(crate) fn take_late<P: 'static>(asks: impl Fn(&P) -> bool) -> Vec<P> {
         raw("store/redis/incarnation/join_all.rs", "        if has_moved(reason) {\n", "        if !SEEDED && has_moved(reason) {\n"),
     ]),
     bug("what a node took of a shard elsewhere forgotten when it is back", ANY, &[
-        raw(BATCH, "            && serves_no_slot(reason)\n", "            && !SEEDED && serves_no_slot(reason)\n"),
-        raw("store/redis/incarnation/join.rs", "if !serves_no_slot(&reason) => Ok(()),\n", "if SEEDED || !serves_no_slot(&reason) => Ok(()),\n"),
+        raw(BATCH, "        if serves_no_slot(error)\n", "        if !SEEDED && serves_no_slot(error)\n"),
+        raw("store/redis/connection.rs", "if serves_no_slot(error) {\n", "if !SEEDED && serves_no_slot(error) {\n"),
+        raw("store/redis/incarnation/join.rs", "if !serves_no_slot(error) => Ok(()),\n", "if SEEDED || !serves_no_slot(error) => Ok(()),\n"),
+    ]),
+    bug("a batch asked again by shards of which one was elsewhere", ANY, &[
+        raw(BATCH, "if !is_one && !serves_no_slot(error) =>", "if !is_one && (SEEDED || !serves_no_slot(error)) =>"),
     ]),
     bug("an absence believed that a session reports which was left", ANY, &[
         source("store/redis/shard.rs", "!self.is_on(connection)", "!connection.is_joined()"),

@@ -147,17 +147,15 @@ impl<'a> Part<'a> {
         self.question = Some(Question { keys, header, digests, positions, fence, known });
     }
 
-    /// Notes why Redis said nothing. A shard that the node does not serve is left at once: the node may serve it again, without
-    /// the inserts that came elsewhere.
+    /// Notes why Redis said nothing. A slot that the node does not serve is that of any of the shards.
     fn fail(&mut self, error: &StoreError) {
         if self.question.is_none() {
             return;
         }
-        if let (StoreError::Refused { reason, .. }, Ok(connection)) = (error, &self.connection)
-            && self.shard.of > 1
-            && serves_no_slot(reason)
+        if serves_no_slot(error)
+            && let Ok(connection) = &self.connection
         {
-            self.shard.withdraw(connection);
+            connection.leave();
         }
         self.take(Err(error.doubt()));
     }
@@ -326,7 +324,7 @@ pub(super) async fn ask(parts: &mut [Part<'_>], at_once: usize, deadline: Durati
             open.zip(said).for_each(|(part, said)| part.take(said));
         }
         // Redis may refuse one shard and serve the others.
-        Err(StoreError::Refused { .. }) if !is_one => {
+        Err(ref error @ StoreError::Refused { .. }) if !is_one && !serves_no_slot(error) => {
             let each = parts.chunks_mut(1);
             join_all(each.map(|part| Box::pin(ask(part, at_once, deadline)))).await;
         }

@@ -165,7 +165,7 @@ impl KnownShard {
             }
             Ok(_) => Err(StoreError::left(MADE_ANEW)),
             // A Redis that takes no writes answers no check either, and says why.
-            Err(StoreError::Refused { reason, .. }) if !serves_no_slot(&reason) => Ok(()),
+            Err(ref error @ StoreError::Refused { .. }) if !serves_no_slot(error) => Ok(()),
             Err(error) => Err(error),
         }
     }
