@@ -123,16 +123,20 @@ impl Rebuilder {
             return Err(RebuildError::OtherSource { own, filters });
         }
         self.progress.reads();
-        let counted = source.count().await.map_err(RebuildError::Source)?;
+        let last = self.progress.status().last;
+        let counted = async {
+            let counted = source.count().await.map_err(RebuildError::Source)?;
+            // A database that is away costs the store nothing but the first attempt.
+            if let Some(Err(error)) = &last
+                && let RebuildError::Source(_) = **error
+            {
+                self.probe(source).await?;
+            }
+            Ok(counted)
+        };
+        let counted = self.limited(counted).await?;
         let outgrown = self.outgrown.load(Ordering::Relaxed);
         let sizing = self.sized_for(counted.unwrap_or(previous).max(outgrown))?;
-        let last = self.progress.status().last;
-        // A database that is away costs the store nothing but the first attempt.
-        if let Some(Err(error)) = &last
-            && let RebuildError::Source(_) = **error
-        {
-            self.probe(source).await?;
-        }
         self.progress.enter(RebuildStep::Lease);
         let ended = match build.lease(sizing).await {
             Ok(Some(room)) => {
@@ -193,9 +197,17 @@ impl Rebuilder {
                 took: scanning.elapsed(),
             }))
         };
-        let limit = self.settings.longest_rebuild;
         // The lease of a scan that hangs must not be renewed for ever: other processes wait for it.
-        timeout(limit, scanned).await.unwrap_or_else(|_| {
+        self.limited(scanned).await
+    }
+
+    /// Reads the source for as long as a rebuild may take: a source that hangs must not end all rebuilds.
+    async fn limited<T>(
+        &self,
+        reading: impl Future<Output = Result<T, RebuildError>>,
+    ) -> Result<T, RebuildError> {
+        let limit = self.settings.longest_rebuild;
+        timeout(limit, reading).await.unwrap_or_else(|_| {
             Err(RebuildError::GivenUp {
                 reason: format!("the rebuild took longer than its limit of {limit:?}"),
                 advice: "Find out why the scan is slow or hangs. It should read an index on the id's column.",
@@ -211,7 +223,10 @@ impl Rebuilder {
             Poll::Pending if self.progress.status().ids_scanned > 0 => Poll::Ready(Ok(())),
             polled => polled,
         });
-        first.await.map_err(RebuildError::Source)
+        let first = first.await;
+        drop(scan);
+        sink.end()?;
+        first.map_err(RebuildError::Source)
     }
 
     /// Returns the application's sizing, or a larger one if the ids would not fit.
