@@ -28,7 +28,6 @@ pub(super) struct Shortfall(Mutex<Option<First>>);
 
 struct First {
     at: Instant,
-    found: u64,
     /// What the last scan found.
     last: u64,
     /// The filter that it would have replaced, if one answered.
@@ -46,13 +45,13 @@ impl Shortfall {
         if let Some(first) = &mut *first
             && first.replaces == replaces
             // A table that is being restored grows, and is waited for. Within a day, growth must not put the end off: whether the
-            // restoring is over shows in the last scan.
-            && (are_same(first.found, found) || replaces.is_some() && found > first.found)
+            // restoring is over shows in the last scan. A fall may be a wrong tenant, and begins anew.
+            && (are_same(first.last, found) || replaces.is_some() && found > first.last)
         {
             let last = std::mem::replace(&mut first.last, found);
-            return now.duration_since(first.at) >= time && (found < last || are_same(last, found));
+            return now.duration_since(first.at) >= time && are_same(last, found);
         }
-        *first = Some(First { at: now, found, last: found, replaces });
+        *first = Some(First { at: now, last: found, replaces });
         false
     }
 
@@ -106,9 +105,19 @@ mod tests {
         let now = Instant::now();
         let shortfall = Shortfall::default();
         assert!(!shortfall.lasts(8_990, trusted(1), now));
-        assert!(!shortfall.lasts(8_000, trusted(1), now + DAY / 2), "it fell");
-        assert!(!shortfall.lasts(8_990, trusted(1), now + DAY));
-        assert!(shortfall.lasts(8_000, trusted(1), now + DAY * 2));
+        assert!(!shortfall.lasts(8_200, trusted(1), now + DAY / 2), "it fell");
+        assert!(shortfall.lasts(8_990, trusted(1), now + DAY));
+    }
+
+    #[test]
+    fn a_wrong_tenant_amid_a_shortfall_is_not_believed_before_it_has_lasted_itself() {
+        let now = Instant::now();
+        let shortfall = Shortfall::default();
+        for (hours, found) in [(0, 500), (1, 890_000), (22, 890_000), (24, 500), (25, 500)] {
+            let at = now + Duration::from_secs(3600 * hours);
+            assert!(!shortfall.lasts(found, trusted(1), at), "hour {hours}");
+        }
+        assert!(shortfall.lasts(500, trusted(1), now + DAY * 3));
     }
 
     #[test]
