@@ -24,6 +24,7 @@ enum Does {
     Fails,
     Hangs,
     Panics,
+    PanicsAtOnce,
 }
 
 type GivenCredentials = Pin<Box<dyn Future<Output = Result<Credentials, &'static str>> + Send>>;
@@ -51,6 +52,7 @@ fn asked(provider: &Provider) -> impl Fn() -> GivenCredentials + Send + Sync + u
     move || {
         provider.asked.fetch_add(1, Ordering::SeqCst);
         let does = provider.does.lock().unwrap().clone();
+        assert!(!matches!(does, Does::PanicsAtOnce), "a bug of the application's");
         Box::pin(async move {
             match does {
                 Does::Gives(password, time) => {
@@ -59,7 +61,7 @@ fn asked(provider: &Provider) -> impl Fn() -> GivenCredentials + Send + Sync + u
                 }
                 Does::Fails => Err("the vault is sealed"),
                 Does::Hangs => std::future::pending().await,
-                Does::Panics => panic!("a bug of the application's"),
+                Does::Panics | Does::PanicsAtOnce => panic!("a bug of the application's"),
             }
         })
     }
@@ -178,6 +180,7 @@ async fn a_provider_that_fails_panics_or_hangs_is_told_and_what_was_found_lately
     for (does, words) in [
         (Does::Fails, "the provider of credentials failed: the vault is sealed"),
         (Does::Panics, "the provider of credentials panicked"),
+        (Does::PanicsAtOnce, "the provider of credentials panicked"),
         (Does::Hangs, "the provider of credentials has not answered within 5s"),
     ] {
         // All connections are there, and what was given for them is not good for others any more.

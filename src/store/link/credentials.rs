@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::Mutex;
@@ -79,9 +80,10 @@ impl Provider {
         Asked: Future<Output = Result<Credentials, E>> + Send + 'static,
         E: Into<BoxError>,
     {
+        let source = Arc::new(source);
         let source = move || -> BoxFuture<'static, _> {
-            let asked = source();
-            Box::pin(async move { asked.await.map_err(Into::into) })
+            let source = Arc::clone(&source);
+            Box::pin(async move { source().await.map_err(Into::into) })
         };
         Self { source: Box::new(source), last: Mutex::default() }
     }
