@@ -38,7 +38,9 @@ async fn a_rebuild_leaves_no_ttl_and_nothing_but_the_documented_keys() {
 /// A replica, and a log of all writes.
 #[tokio::test]
 async fn an_upload_is_replicated_once_and_logged_once() {
-    let redis = RedisServer::with(&["--appendonly", "yes", "--repl-diskless-sync-delay", "0"]);
+    // With `everysec` a write waits while the one before is being synced.
+    let log = ["--appendonly", "yes", "--appendfsync", "no"];
+    let redis = RedisServer::with(&[&log[..], &["--repl-diskless-sync-delay", "0"]].concat());
     let primary = redis.port().to_string();
     let replica = RedisServer::with(&["--replicaof", "127.0.0.1", &primary]);
     let info = |redis: &RedisServer, section: &str, field: &str| {
