@@ -26,7 +26,7 @@ const INSERTS: u32 = 3;
 /// For how long there must have been a filter before a rebuild can be trusted to have begun with it, ms.
 const SETTLED: u64 = 5_000;
 /// How long the end of a run waits for the guards to recover, ms.
-const RECOVERY: u64 = 30_000;
+const RECOVERY: u64 = 60_000;
 
 /// The longest life of nulls that the end of a run waits for, ms.
 const SHORT_LIVED: u64 = 1_000;
