@@ -122,7 +122,7 @@ fn fate(lookup: &Lookup, mode: Mode) -> String {
             format!("let through: the mode of all processes is {mode}; else it would be refused")
         }
         (Verdict::Unknown(doubt), Mode::Enforce) => {
-            format!("not refused, but shares the lane: {doubt}")
+            format!("not refused, but may share the lane: {doubt}")
         }
         (Verdict::Unknown(_), mode) => format!("let through: the mode of all processes is {mode}"),
         _ => "let through".to_owned(),

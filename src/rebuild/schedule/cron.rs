@@ -19,7 +19,8 @@ const CRON_HORIZON: i64 = 3_653;
 impl Schedule {
     /// Rebuilds at the times of a cron expression of five fields (six with seconds first, seven
     /// with years last), in UTC: a time-zone prefix is an error. Days of the week are `MON` or 1, and 0 and 7 Sunday; `@daily` and
-    /// its like work. It has to name a time within the next ten years.
+    /// its like work. It has to name a time within the next ten years. The time between two rebuilds, for which a removal lasts, is taken
+    /// to be the longest between the next 170.
     ///
     /// Needs the crate feature `cron`.
     #[must_use]
