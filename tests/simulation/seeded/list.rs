@@ -602,9 +602,6 @@ pub(crate) fn take_late<P: 'static>(asks: impl Fn(&P) -> bool) -> Vec<P> {
         raw("store/redis/connection.rs", "if serves_no_slot(error) {\n", "if !SEEDED && serves_no_slot(error) {\n"),
         raw("store/redis/incarnation/join.rs", "if !serves_no_slot(error) => Ok(()),\n", "if SEEDED || !serves_no_slot(error) => Ok(()),\n"),
     ]),
-    bug("a batch asked again by shards of which one was elsewhere", ANY, &[
-        raw(BATCH, "if !is_one && !serves_no_slot(error) =>", "if !is_one && (SEEDED || !serves_no_slot(error)) =>"),
-    ]),
     bug("an absence believed that a session reports which was left", ANY, &[
         source("store/redis/shard.rs", "!self.is_on(connection)", "!connection.is_joined()"),
     ]),

@@ -50,7 +50,7 @@ pub(crate) fn joined_by(
     incarnation: &[u8],
     newest: i64,
 ) -> Connection {
-    let identity = Identity {
+    let identity = || Identity {
         digester: Digester::new(&SecretKey::new([7; 16]), "users"),
         incarnation: incarnation.to_vec(),
         age: Duration::ZERO,
@@ -58,8 +58,8 @@ pub(crate) fn joined_by(
         newest,
         fleet: ArcSwap::from_pointee(Fleet::read(0, 0, Instant::now())),
     };
-    let identities = Identities::none(1);
-    identities.note(0, Ok(identity));
+    let identities = Identities::none(2);
+    (0..2).for_each(|shard| identities.note(shard, Ok(identity())));
     let node = Arc::clone(node);
     let on = session(transport, run, identities);
     Connection::of(Arc::new(NodeSession { node, on }), Purpose::Checks, 0).unwrap()

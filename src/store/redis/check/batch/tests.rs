@@ -1,17 +1,19 @@
 //! What a batch sends, and whom it answers.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use ::redis::{RedisResult, Value};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use super::*;
-use crate::filter::{Generation, State};
+use crate::filter::{Generation, Sizing, State};
 use crate::id::Id;
 use crate::settings::Settings;
 use crate::store::BoxFuture;
 use crate::store::link::node;
 use crate::store::link::transport::Transport;
-use crate::store::redis::connection::tests::{Scripted, joined, unreached};
+use crate::store::redis::connection::tests::{Scripted, joined, joined_by, unreached};
 use crate::store::redis::copy::tests::copy_of;
 
 struct Batch {
@@ -130,4 +132,43 @@ async fn a_copy_that_lacks_what_the_filter_holds_is_dropped() {
     tokio::time::advance(Duration::from_secs(1)).await;
     shards.audit_copy_of(&Id::display(&1).unwrap()).await;
     assert!(shards.all[0].copies.to_fence(&header).is_none());
+}
+
+/// A node of a cluster that serves one of the slots no more.
+#[derive(Default)]
+struct Moved(AtomicUsize);
+
+impl Transport for Moved {
+    fn send(&self, _packed: Packed) -> BoxFuture<'_, RedisResult<Vec<Value>>> {
+        self.0.fetch_add(1, Ordering::SeqCst);
+        let said = ::redis::parse_redis_value(b"-MOVED 1 127.0.0.1:6379\r\n");
+        Box::pin(async { Ok(vec![said?.extract_error()?]) })
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_shard_of_a_batch_is_asked_again_where_one_was_elsewhere() {
+    let sizing = Sizing::sharded(1_000, 0.01, 2).unwrap();
+    let shards = unreached(&Settings { sizing, ..Settings::new("users".into()) });
+    let node = &shards.groups.servers[0].node;
+    let redis = Arc::new(Moved::default());
+    let live = joined_by(node, Arc::clone(&redis) as Arc<dyn Transport>, 1, b"first", 0);
+    let header = Header::new(Generation::new(1).unwrap(), 1, &sizing, 1);
+    for shard in &shards.all {
+        shard.filter.store(Some(Arc::new(header)));
+    }
+    node.link.put_into_use(&live.on);
+    let asked = Asked { digest: Digest::from_bytes([1; 16]), may_fence: false };
+    let shared = Arc::new(NodeSession { node: Arc::clone(node), on: Arc::clone(&live.on) });
+    let part = |shard| {
+        let answer = oneshot::channel().0;
+        let check = PendingCheck { session: Arc::clone(&live.on), asked, answer };
+        Part::new(shard, Arc::clone(&shared), &[check])
+    };
+    let mut parts: Vec<_> = shards.all.iter().map(|shard| part(shard)).collect();
+    ask_twice(&mut parts, 16, Duration::from_millis(25)).await;
+    assert_eq!(redis.0.load(Ordering::SeqCst), 1);
+    for part in &parts {
+        assert!(part.answer.is_err() && !part.connection.as_ref().unwrap().is_joined());
+    }
 }
