@@ -6,14 +6,14 @@
 use std::fmt;
 use std::future::ready;
 use std::io;
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::SocketAddr;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use ::redis::{ConnectionAddr, ConnectionInfo, ErrorKind, RedisError, RedisResult, cmd};
 use futures_util::future::select_ok;
-use tokio::net::TcpStream;
-use tokio::sync::Semaphore;
+use tokio::net::{TcpStream, lookup_host};
+#[cfg(feature = "tls")]
 use tokio::task::spawn_blocking;
 use tokio::time::{Instant, sleep_until, timeout};
 
@@ -32,8 +32,6 @@ pub(crate) const CONNECT: Duration = Duration::from_millis(250);
 const DIALLED: usize = 3;
 /// The shortest time from one renewal of credentials to the next, and from one attempt at it.
 const RENEWED: Duration = Duration::from_secs(1);
-/// How many names are looked up, and certificates read, at once: far fewer than the runtime has threads for what blocks.
-const BLOCKING: usize = 16;
 
 /// Opens connections to one server, wherever it is.
 pub(crate) trait Connector: fmt::Debug + Send + Sync {
@@ -152,9 +150,8 @@ impl Address {
                 return Err(RedisError::from((ErrorKind::InvalidClientConfig, reason)));
             }
         };
-        let name = host.clone();
-        let found = blocking(move || Ok((&*name, port).to_socket_addrs()?.collect()));
-        let dialled = some(found.await.map_err(|error| named(host, &error))?);
+        let found = lookup_host((&**host, port)).await.map_err(|error| named(host, &error))?;
+        let dialled = some(found.collect());
         if dialled.is_empty() {
             return Err(io::Error::new(io::ErrorKind::NotFound, "the host has no address").into());
         }
@@ -175,7 +172,7 @@ impl Address {
     #[cfg(feature = "tls")]
     async fn secure(&self, host: &str, stream: TcpStream) -> RedisResult<Driver> {
         let settings = self.access.tls.clone().unwrap_or_default();
-        let config = blocking(move || settings.config()).await?;
+        let config = spawn_blocking(move || settings.config()).await.map_err(io::Error::from)??;
         let connector = tokio_rustls::TlsConnector::from(Arc::new(config));
         Ok(Driver::new(connector.connect(host.to_owned().try_into()?, stream).await?))
     }
@@ -214,20 +211,6 @@ fn named(what: impl fmt::Display, error: &io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("{what}: {error}"))
 }
 
-/// Runs what blocks for as long as a name server or a file system is away. That cannot be ended: who does not wait for it any more
-/// leaves the application its threads.
-async fn blocking<T: Send + 'static>(
-    run: impl FnOnce() -> io::Result<T> + Send + 'static,
-) -> io::Result<T> {
-    static RUNNING: Semaphore = Semaphore::const_new(BLOCKING);
-    let running = RUNNING.acquire().await.map_err(io::Error::other)?;
-    let alone = spawn_blocking(move || {
-        let _running = running;
-        run()
-    });
-    alone.await.map_err(io::Error::from)?
-}
-
 /// Chooses some of a host's addresses at random.
 fn some(mut addresses: Vec<SocketAddr>) -> Vec<SocketAddr> {
     addresses.sort_by_cached_key(|_| random::scatter());
@@ -251,32 +234,8 @@ impl fmt::Debug for Address {
 #[cfg(test)]
 mod tests {
     use std::collections::HashSet;
-    use std::sync::atomic::{AtomicUsize, Ordering};
-    use std::sync::mpsc;
-
-    use parking_lot::Mutex;
 
     use super::*;
-
-    /// A name server that does not answer.
-    #[tokio::test]
-    async fn look_ups_that_nobody_waits_for_any_more_do_not_take_all_threads() {
-        let started = Arc::new(AtomicUsize::new(0));
-        let (away, answers) = mpsc::channel::<()>();
-        let answers = Arc::new(Mutex::new(answers));
-        for _ in 0..BLOCKING * 2 {
-            let (started, answers) = (Arc::clone(&started), Arc::clone(&answers));
-            let hangs = blocking(move || {
-                started.fetch_add(1, Ordering::SeqCst);
-                answers.lock().recv().ok();
-                Ok(())
-            });
-            timeout(Duration::from_millis(5), hangs).await.unwrap_err();
-        }
-        assert!(started.load(Ordering::SeqCst) <= BLOCKING);
-        drop(away);
-        assert!(blocking(|| Ok(true)).await.unwrap(), "and then there is room");
-    }
 
     #[test]
     fn three_addresses_of_a_name_are_dialled_and_each_time_others() {
