@@ -28,6 +28,7 @@ pub(super) struct Shortfall(Mutex<Option<First>>);
 
 struct First {
     at: Instant,
+    found: u64,
     /// What the last scan found.
     last: u64,
     /// The filter that it would have replaced, if one answered.
@@ -46,12 +47,13 @@ impl Shortfall {
             && first.replaces == replaces
             // A table that is being restored grows, and is waited for. Within a day, growth must not put the end off: whether the
             // restoring is over shows in the last scan. A fall may be a wrong tenant, and begins anew.
-            && (are_same(first.last, found) || replaces.is_some() && found > first.last)
+            && (are_same(first.found, found) || replaces.is_some() && found > first.found)
+            && (are_same(first.last, found) || found > first.last)
         {
             let last = std::mem::replace(&mut first.last, found);
             return now.duration_since(first.at) >= time && are_same(last, found);
         }
-        *first = Some(First { at: now, last: found, replaces });
+        *first = Some(First { at: now, found, last: found, replaces });
         false
     }
 
@@ -96,8 +98,10 @@ mod tests {
         for (n, found) in [1_000, 2_000, 3_000, 4_000].into_iter().enumerate() {
             assert!(!shortfall.lasts(found, None, now + MINUTE * n as u32));
         }
-        assert!(shortfall.lasts(4_000, None, now + MINUTE * 4));
-        assert!(!shortfall.lasts(40, None, now + MINUTE * 5), "or emptied");
+        assert!(!shortfall.lasts(4_030, None, now + MINUTE * 3 + MINUTE / 2));
+        assert!(!shortfall.lasts(4_060, None, now + MINUTE * 4), "slowly, too");
+        assert!(shortfall.lasts(4_060, None, now + MINUTE * 5));
+        assert!(!shortfall.lasts(40, None, now + MINUTE * 6), "or emptied");
     }
 
     #[test]

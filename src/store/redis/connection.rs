@@ -81,7 +81,7 @@ impl Connection {
     ) -> Result<Vec<Value>, StoreError> {
         let said = self.node.link.ask(self.purpose, &self.on, packed, deadline).await;
         said.inspect_err(|error| {
-            if serves_no_slot(error) {
+            if self.on.identity.are_several() && serves_no_slot(error) {
                 self.leave();
             }
         })
@@ -121,6 +121,10 @@ impl Identities {
     pub(crate) fn none(shards: usize) -> Self {
         let place = |_| ArcSwap::from_pointee(Err(StoreError::not_yet()));
         Self((0..shards).map(place).collect())
+    }
+
+    fn are_several(&self) -> bool {
+        self.0.len() > 1
     }
 
     pub(crate) fn of(&self, shard: usize) -> Place {

@@ -147,17 +147,11 @@ impl<'a> Part<'a> {
         self.question = Some(Question { keys, header, digests, positions, fence, known });
     }
 
-    /// Notes why Redis said nothing. A slot that the node does not serve is that of any of the shards.
+    /// Notes why Redis said nothing.
     fn fail(&mut self, error: &StoreError) {
-        if self.question.is_none() {
-            return;
+        if self.question.is_some() {
+            self.take(Err(error.doubt()));
         }
-        if serves_no_slot(error)
-            && let Ok(connection) = &self.connection
-        {
-            connection.leave();
-        }
-        self.take(Err(error.doubt()));
     }
 
     fn take(&mut self, said: Result<BatchReply, Doubt>) {
@@ -324,9 +318,18 @@ pub(super) async fn ask(parts: &mut [Part<'_>], at_once: usize, deadline: Durati
             open.zip(said).for_each(|(part, said)| part.take(said));
         }
         // Redis may refuse one shard and serve the others.
-        Err(ref error @ StoreError::Refused { .. }) if !is_one && !serves_no_slot(error) => {
+        Err(ref error @ StoreError::Refused { .. }) if !is_one => {
             let each = parts.chunks_mut(1);
             join_all(each.map(|part| Box::pin(ask(part, at_once, deadline)))).await;
+            let mut asked = parts.iter().filter_map(|part| part.connection.as_ref().ok());
+            // The slot is back, perhaps without the inserts that came elsewhere.
+            if serves_no_slot(error)
+                && let Some(first) = asked.next()
+                && first.is_joined()
+                && asked.all(Connection::is_joined)
+            {
+                first.node.link.withdraw(&first.on);
+            }
         }
         Err(error) => parts.iter_mut().for_each(|part| part.fail(&error)),
     }
@@ -345,7 +348,12 @@ async fn send(
     questions.chunks(at_once).for_each(|questions| commands(&mut packed, questions));
     let fences = questions.iter().filter(|of| of.fence.is_some()).count();
     let packed = packed.for_long_replies(fences * BYTES_A_PAGE);
-    let mut replies = connection.send(packed, deadline).await?.into_iter();
+    let replies = match questions.len() {
+        1 => connection.send(packed, deadline).await?,
+        // Which of several an error is about shows when each is asked.
+        _ => connection.node.link.ask(Purpose::Checks, &connection.on, packed, deadline).await?,
+    };
+    let mut replies = replies.into_iter();
     let mut said = SmallVec::new();
     for questions in questions.chunks(at_once) {
         said.extend(answer::read(&mut replies, questions)?);
