@@ -38,12 +38,18 @@ use crate::verdict::Verdict;
 /// let handler = tower::service_fn(|request: Request<String>| async move {
 ///     let list = request.uri().query().and_then(|query| query.strip_prefix("ids="));
 ///     let mut ids: Vec<u64> = list.unwrap_or_default().split(',').flat_map(str::parse).collect();
+///     let mut response = Response::new(String::new());
+///     if ids.is_empty() {
+///         // As the guard answers: were it 200, a list without an id would count as one of records that it refuses.
+///         *response.status_mut() = StatusCode::NOT_FOUND;
+///         return Ok(response);
+///     }
 ///     if let Some(verdicts) = request.extensions().get::<Verdicts>() {
 ///         verdicts.drop_absent(&mut ids);
 ///     }
 ///     // SELECT id FROM users WHERE id = ANY($1)
 ///     let rows: Vec<u64> = ids.iter().copied().filter(|id| *id <= 1_000).collect();
-///     let mut response = Response::new(format!("read {ids:?}, found {rows:?}"));
+///     *response.body_mut() = format!("read {ids:?}, found {rows:?}");
 ///     response.extensions_mut().insert(FoundIds::new(rows));
 ///     Ok::<_, Infallible>(response)
 /// });
@@ -55,6 +61,7 @@ use crate::verdict::Verdict;
 ///
 /// assert_eq!(ask("7,7000,8").await?.body(), "read [7, 8], found [7, 8]");
 /// assert_eq!(ask("7000,7001").await?.status(), StatusCode::NOT_FOUND);
+/// assert_eq!(ask("a,b").await?.status(), StatusCode::NOT_FOUND);
 /// # Ok(())
 /// # }
 /// ```
