@@ -107,7 +107,7 @@ impl Gate {
             fleet_mode,
             hasher: IdHasher::new(),
             found: RecentIds::new(settings.sizing.capacity.min(MOST_FOUND), FOUND),
-            missed: RecentIds::new(settings.missed, settings.null_ttl.mul_f64(MISSED_LIFE)),
+            missed: RecentIds::new(settings.missed, settings.nulls.ttl.mul_f64(MISSED_LIFE)),
             lane: Lane::new(settings.lane_concurrency, settings.lane_per_second),
             sample: Bucket::empty(settings.audits),
             refusals: AtomicU32::new(0),

@@ -3,7 +3,6 @@
 pub(crate) mod canary;
 pub(crate) mod finding;
 pub(crate) mod invalid;
-pub(crate) mod options;
 mod served;
 
 use std::sync::Arc;
@@ -14,7 +13,6 @@ use tokio::time::{Instant, sleep};
 
 use self::canary::Findings;
 use self::invalid::InvalidCanary;
-use self::options::Options;
 use crate::background::persist;
 use crate::decide::bucket::{Bucket, Throttle};
 use crate::decide::gate::{Gate, Ruling, Subject, Why};
@@ -50,7 +48,7 @@ const REMOVALS_PER_SECOND: u32 = 100;
 pub(crate) struct Guard {
     pub(crate) store: Arc<Store>,
     pub(crate) extractor: Arc<dyn IdExtractor>,
-    pub(crate) options: Options,
+    pub(crate) settings: Settings,
     pub(crate) rebuilder: Arc<Rebuilder>,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) gate: Gate,
@@ -61,7 +59,6 @@ pub(crate) struct Guard {
     busy: Throttle,
     null_writes: Bucket,
     removals: Bucket,
-    null_ttl: Duration,
     removed_ttl: Duration,
 }
 
@@ -70,8 +67,7 @@ impl Guard {
         store: Store,
         extractor: Arc<dyn IdExtractor>,
         source: Option<(Schedule, Arc<dyn ErasedSource>)>,
-        settings: &Settings,
-        options: Options,
+        settings: Settings,
     ) -> Self {
         let store = Arc::new(store);
         let metrics = Arc::new(Metrics::new(&settings.name));
@@ -79,13 +75,12 @@ impl Guard {
         let rebuilder = {
             let store = Arc::clone(&store);
             let extractor = Arc::clone(&extractor);
-            Rebuilder::new(store, extractor, source, settings, Arc::clone(&metrics))
+            Rebuilder::new(store, extractor, source, &settings, Arc::clone(&metrics))
         };
         Self {
             extractor,
-            options,
             rebuilder: Arc::new(rebuilder),
-            gate: Gate::new(settings, store.fleet_mode()),
+            gate: Gate::new(&settings, store.fleet_mode()),
             findings: Findings::new(Arc::clone(&store), Arc::clone(&metrics), settings.audits),
             invalid: InvalidCanary::new(settings.audits),
             #[cfg(feature = "metrics")]
@@ -93,8 +88,8 @@ impl Guard {
             busy: Throttle::new(BUSY_PAUSE),
             null_writes: Bucket::new(settings.nulls_per_second, settings.nulls_per_second),
             removals: Bucket::new(REMOVALS_PER_SECOND, REMOVALS_AT_ONCE),
-            null_ttl: settings.null_ttl,
             removed_ttl: settings.removed_ttl.or(longest_gap).unwrap_or(REMOVED_TTL),
+            settings,
             store,
             metrics,
         }
@@ -207,7 +202,7 @@ impl Guard {
             self.metrics.nulls_limited.add(1);
             return Answer::Ready(());
         }
-        let ttl = spread(self.null_ttl).min(lesson.fresh);
+        let ttl = spread(self.settings.nulls.ttl).min(lesson.fresh);
         let metrics = Arc::clone(&self.metrics);
         let remembered = self.store.remember(id, NewNull { claim, scope: lesson.scope, ttl });
         remembered.map(move |remembered| metrics.null(remembered))
