@@ -1,5 +1,7 @@
 //! Where the bits of an id are.
 
+use std::iter;
+
 use crate::id::Digest;
 
 const POSITION_BITS: u32 = 9;
@@ -22,47 +24,26 @@ impl Geometry {
         Position { block, mask }
     }
 
-    pub(super) const fn bits(&self, digest: &Digest) -> (u32, Bits) {
+    /// Returns the block of an id, and its bits there, as many at a time as one hash has positions for.
+    pub(super) fn bits(
+        &self,
+        digest: &Digest,
+    ) -> (u32, impl Iterator<Item = impl Iterator<Item = u32>>) {
         let (h1, h2) = murmur3(digest, self.seed);
         // The quotient is below `blocks`: h1 is below 2^64.
-        let block = ((h1 as u128 * self.blocks as u128) >> 64) as u32;
-        (block, Bits { left: self.hashes, hash: h2, state: h2 })
-    }
-}
-
-/// The bits of an id in its block, as many at a time as one hash has positions for.
-pub(super) struct Bits {
-    left: u8,
-    hash: u64,
-    state: u64,
-}
-
-impl Iterator for Bits {
-    type Item = Group;
-
-    fn next(&mut self) -> Option<Group> {
-        let left = self.left.min(POSITIONS_PER_WORD);
-        let group = Group { left, hash: self.hash };
-        self.left -= left;
-        self.hash = split_mix(&mut self.state);
-        (left > 0).then_some(group)
-    }
-}
-
-/// The bits that come of one hash.
-pub(super) struct Group {
-    left: u8,
-    hash: u64,
-}
-
-impl Iterator for Group {
-    type Item = u32;
-
-    fn next(&mut self) -> Option<u32> {
-        self.left = self.left.checked_sub(1)?;
-        let bit = self.hash as u32 % (1 << POSITION_BITS);
-        self.hash >>= POSITION_BITS;
-        Some(bit)
+        let block = ((u128::from(h1) * u128::from(self.blocks)) >> 64) as u32;
+        let mut left = self.hashes;
+        let mut hash = h2;
+        let mut state = h2;
+        let groups = iter::from_fn(move || {
+            let count = left.min(POSITIONS_PER_WORD);
+            let positions = hash;
+            left -= count;
+            hash = split_mix(&mut state);
+            let bit = move |nth| (positions >> (POSITION_BITS * nth)) as u32 % (1 << POSITION_BITS);
+            (count > 0).then(|| (0..u32::from(count)).map(bit))
+        });
+        (block, groups)
     }
 }
 
