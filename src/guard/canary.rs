@@ -24,7 +24,7 @@ const WAITING: usize = 256;
 /// The most findings that wait for the application to take them.
 const UNTAKEN: usize = 1_024;
 /// The least time between two alarms in the log.
-const PAUSE: Duration = Duration::from_secs(1);
+pub(super) const ALARM_PAUSE: Duration = Duration::from_secs(1);
 
 /// Records that were found although the guard held them absent.
 pub(crate) struct Findings {
@@ -52,7 +52,7 @@ impl Findings {
             served: Served::new(audits),
             waiting: Queue::new(WAITING),
             untaken: Queue::new(UNTAKEN),
-            alarms: Throttle::new(PAUSE),
+            alarms: Throttle::new(ALARM_PAUSE),
         }
     }
 

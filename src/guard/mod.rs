@@ -2,25 +2,24 @@
 
 pub(crate) mod canary;
 pub(crate) mod finding;
-pub(crate) mod invalid;
 mod served;
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use http::StatusCode;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
-use self::canary::Findings;
-use self::invalid::InvalidCanary;
+use self::canary::{ALARM_PAUSE, Findings};
 use crate::background::persist;
 use crate::decide::bucket::{Bucket, Throttle};
 use crate::decide::gate::{Gate, Ruling, Subject, Why};
 use crate::decide::recent::IdHash;
 use crate::error::StoreError;
 use crate::extract::IdExtractor;
-use crate::id::Id;
-use crate::nulls::rules::Lesson;
+use crate::id::{Id, InvalidId};
+use crate::nulls::rules::{Lesson, is_found};
 use crate::nulls::scope::Scope;
 #[cfg(feature = "metrics")]
 use crate::observe::gauges::Gauges;
@@ -53,7 +52,9 @@ pub(crate) struct Guard {
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) gate: Gate,
     pub(crate) findings: Findings,
-    pub(crate) invalid: InvalidCanary,
+    /// Requests whose id is called invalid, and that pass: nothing else would notice that the handler reads them.
+    pub(crate) invalid_sample: Bucket,
+    invalid_alarms: Throttle,
     #[cfg(feature = "metrics")]
     gauges: Gauges,
     busy: Throttle,
@@ -82,7 +83,8 @@ impl Guard {
             rebuilder: Arc::new(rebuilder),
             gate: Gate::new(&settings, store.fleet_mode()),
             findings: Findings::new(Arc::clone(&store), Arc::clone(&metrics), settings.audits),
-            invalid: InvalidCanary::new(settings.audits),
+            invalid_sample: Bucket::empty(settings.audits),
+            invalid_alarms: Throttle::new(ALARM_PAUSE),
             #[cfg(feature = "metrics")]
             gauges: Gauges::new(&metrics.filter),
             busy: Throttle::new(BUSY_PAUSE),
@@ -193,6 +195,25 @@ impl Guard {
         let first = self.gate.missing(hash, Instant::now());
         if first && let Why::Present | Why::Copied = why {
             self.metrics.present_missing.add(1);
+        }
+    }
+
+    /// Looks at the answer to a request that was let through although its id is invalid.
+    pub(crate) fn judge_invalid(&self, reason: InvalidId, status: StatusCode) {
+        if !is_found(status) {
+            return;
+        }
+        self.metrics.invalid_answered.add(1);
+        if let Some(requests) = self.invalid_alarms.note(Instant::now()) {
+            tracing::error!(
+                parent: None,
+                filter = &*self.metrics.filter,
+                %reason,
+                %status,
+                requests,
+                "a request whose id is called invalid was answered as if there were a record: a route that \
+                 the extractor should except, or another type than the handler's"
+            );
         }
     }
 

@@ -65,7 +65,9 @@ impl Guard {
         let tells = reads(method) && !matches!(reason, InvalidId::TooMany { .. });
         match self.settings.on_invalid.status(reason) {
             None => Next::Pass(None),
-            Some(_) if tells && (mode == Mode::Shadow || self.invalid.takes()) => {
+            Some(_)
+                if tells && (mode == Mode::Shadow || self.invalid_sample.take(Instant::now())) =>
+            {
                 Next::Pass(Some(Admitted::sample(self, reason)))
             }
             Some(_) if mode == Mode::Shadow => Next::Pass(None),
@@ -205,7 +207,7 @@ impl Admitted {
         self.is_answered = true;
         drop(self.permit.take());
         if let Some(reason) = self.invalid {
-            self.guard.invalid.judge(&self.guard.metrics, reason, response.status());
+            self.guard.judge_invalid(reason, response.status());
             return None;
         }
         if Rejected::is_in(response) {
