@@ -62,10 +62,6 @@ impl SharedMode {
         let next = |both| Some((both / 4 + 1) * 4 + mode as i64);
         self.0.fetch_update(Ordering::SeqCst, Ordering::SeqCst, next).ok();
     }
-
-    pub(crate) fn set(&self, mode: Mode) {
-        self.0.store(mode as i64, Ordering::SeqCst);
-    }
 }
 
 const fn mode_of(both: i64) -> Mode {

@@ -179,7 +179,7 @@ impl BloomGuard {
     /// Switches this process between enforcing, watching and standing aside, from the next request on. It works without Redis,
     /// too. A milder mode of [all processes](Self::set_fleet_mode) counts.
     pub fn set_mode(&self, mode: Mode) {
-        self.guard.gate.own_mode.set(mode);
+        self.guard.gate.own_mode.change(mode);
     }
 
     /// Returns whether this process acts on what it finds: the milder of its own mode and that of all processes.

@@ -157,7 +157,7 @@ async fn a_request_that_was_not_to_be_refused_is_not_refused_as_the_guard_is_swi
 
 fn everything_passes_in(mode: Mode) {
     let gate = gate(&settings());
-    gate.own_mode.set(mode);
+    gate.own_mode.change(mode);
     let now = Instant::now();
     let rule = |verdict| rule(&gate, gate.hash(&id(7)), verdict, now);
     assert_eq!(why(&rule(ABSENT)), Some(Why::Shadow));
@@ -301,7 +301,7 @@ const MISSED: Verdict = Verdict::Present;
 
 fn gate_of_lists((lane_concurrency, lane_per_second): (u32, u32), mode: Mode) -> Gate {
     let gate = gate(&Settings { lane_concurrency, lane_per_second, ..settings() });
-    gate.own_mode.set(mode);
+    gate.own_mode.change(mode);
     gate.missing(gate.hash(&id(3)), Instant::now());
     gate
 }
