@@ -116,7 +116,7 @@ pub use builder::Builder;
 pub use error::{BoxError, ConfigError, RebuildError, SettingError, StoreError};
 pub use extract::PathPattern;
 pub use filter::{Generation, Sizing};
-pub use guard::finding::Finding;
+pub use guard::canary::Finding;
 pub use id::{Id, InvalidId, SecretKey};
 pub use middleware::layer::BloomGuard;
 pub use middleware::verdicts::{FoundIds, Verdicts};

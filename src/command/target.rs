@@ -60,10 +60,14 @@ impl Target {
     pub(super) async fn find(&self) -> Result<Option<(Server, Keys)>, Failure> {
         let endpoint = self.endpoint()?;
         let tried = if endpoint.is_cluster() { TRIED } else { 1 };
-        let mut failed = None;
+        let mut failed: Option<StoreError> = None;
         for keys in self.keys().take(tried) {
-            match exists(&endpoint, &keys.meta).await {
-                Ok(server) => return Ok(server.map(|server| (server, keys))),
+            let asked = async {
+                let server = Server::open(&endpoint, &keys.meta).await?;
+                Ok((server.ask(&["EXISTS", &keys.meta]).await?.flag()?, server))
+            };
+            match asked.await {
+                Ok((is_there, server)) => return Ok(is_there.then_some((server, keys))),
                 Err(error) => failed = failed.or(Some(error)),
             }
         }
@@ -121,12 +125,6 @@ impl Server {
         let command = Packed::from(command).for_long_replies(LONG);
         transport::ask(&*self.transport, "a command", command, DEADLINE).await
     }
-}
-
-async fn exists(endpoint: &Endpoint, key: &str) -> Result<Option<Server>, StoreError> {
-    let server = Server::open(endpoint, key).await?;
-    let is_there = server.ask(&["EXISTS", key]).await?.flag()?;
-    Ok(is_there.then_some(server))
 }
 
 /// Surveys the filter, and returns its state.

@@ -1,7 +1,6 @@
 //! The guard itself: asks the store, decides by the table, and learns from the answers that the middleware brings.
 
 pub(crate) mod canary;
-pub(crate) mod finding;
 mod served;
 
 use std::sync::Arc;

@@ -13,7 +13,7 @@ use crate::background::Background;
 use crate::error::StoreError;
 use crate::extract::AsId;
 use crate::guard::Guard;
-use crate::guard::finding::Finding;
+use crate::guard::canary::Finding;
 use crate::id::{Id, InvalidId};
 use crate::mode::Mode;
 use crate::nulls::scope::Scope;

@@ -210,7 +210,8 @@ impl Admitted {
             self.guard.judge_invalid(reason, response.status());
             return None;
         }
-        if Rejected::is_in(response) {
+        // A guard inside of this one has refused the request: nobody has looked for a record.
+        if response.extensions().get::<Rejected>().is_some() {
             return None;
         }
         if let Some(kind) = self.kind {
