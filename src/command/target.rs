@@ -25,7 +25,6 @@ use crate::store::redis::keys::{self, Keys};
 const TRIES: usize = 3;
 /// How many shards of a cluster are tried: the nodes of some may be gone.
 const TRIED: usize = 16;
-/// The number of ids that are asked for at a time.
 pub(super) const ASKED: usize = 4_096;
 
 const DEADLINE: Duration = Duration::from_secs(10);
@@ -127,7 +126,6 @@ impl Server {
     }
 }
 
-/// Surveys the filter, and returns its state.
 pub(super) async fn look(guard: &BloomGuard) -> Result<GuardState, StoreError> {
     guard.start();
     let mut surveyed = Ok(());

@@ -117,7 +117,6 @@ impl Gate {
         }
     }
 
-    /// Returns the milder of this process's mode and the fleet's.
     pub(crate) fn mode(&self) -> Mode {
         self.own_mode.get().milder(self.fleet_mode.get())
     }
@@ -272,7 +271,6 @@ impl Subject {
         Self { id, hash, digest: None, verdict, is_copied: false, reading: None }
     }
 
-    /// Lets it pass without a look-up.
     pub(crate) fn unasked(self, why: Why) -> Self {
         Self { verdict: Verdict::Present, reading: Some(why), ..self }
     }

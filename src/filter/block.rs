@@ -63,7 +63,6 @@ pub(crate) struct Position {
     pub(crate) mask: [u64; 8],
 }
 
-/// What a filter's bits say of an id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Membership {
     /// All bits of the id are set: it is in the filter, or it is a false positive.

@@ -18,7 +18,6 @@ use crate::observe::metrics::Metrics;
 use crate::store::{Lookup, Store};
 use crate::verdict::{Doubt, Proof, Verdict};
 
-/// The most ids that wait to be looked into.
 const WAITING: usize = 256;
 /// The most findings that wait for the application to take them.
 const UNTAKEN: usize = 1_024;

@@ -76,7 +76,6 @@ impl Guard {
     }
 }
 
-/// A guarded request that is not decided yet.
 pub(super) struct Pending {
     ids: Subjects,
     /// How many listed texts are no ids; none if the request is no list.

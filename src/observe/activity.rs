@@ -126,7 +126,6 @@ impl Activity {
         }
     }
 
-    /// Ends a row of failures.
     pub(crate) fn recovered(&self) {
         // Read first: mostly there is nothing to write.
         if self.is_failing.load(Ordering::Relaxed) {
@@ -154,7 +153,6 @@ impl Activity {
             || self.last_success().is_none_or(|at| at.elapsed() >= time)
     }
 
-    /// Returns why the latest check failed, if it did.
     pub(crate) fn doubt(&self) -> Option<Doubt> {
         if !self.is_failing.load(Ordering::Relaxed) {
             return None;

@@ -59,7 +59,6 @@ pub(super) trait Layout: fmt::Debug + Send + Sync + 'static {
     }
 }
 
-/// The size of a key.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Extent {
     String(u64),
