@@ -70,7 +70,7 @@ impl Rebuilder {
             let idle = self.one_at_a_time.try_lock().is_ok();
             let survey = if idle {
                 let survey = self.store.survey().await;
-                self.metrics.surveys.ended(survey.as_ref().map(drop));
+                self.metrics.surveys.ended(survey.as_ref().map(drop).map_err(Clone::clone));
                 survey.ok()
             } else {
                 None
