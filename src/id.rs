@@ -55,12 +55,6 @@ impl Id {
     }
 }
 
-impl AsRef<[u8]> for Id {
-    fn as_ref(&self) -> &[u8] {
-        &self.0
-    }
-}
-
 impl fmt::Debug for Id {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Id({} bytes)", self.0.len())
@@ -235,14 +229,9 @@ impl Digester {
         KeyedDigest { digest, key_id: self.key_id }
     }
 
+    #[cfg(feature = "redis")]
     pub(crate) const fn key_id(&self) -> u32 {
         self.key_id
-    }
-}
-
-impl fmt::Debug for Digester {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Digester(key id {:08x})", self.key_id())
     }
 }
 

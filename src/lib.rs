@@ -116,8 +116,7 @@ pub use builder::Builder;
 pub use error::{BoxError, ConfigError, RebuildError, SettingError, StoreError};
 pub use extract::PathPattern;
 pub use filter::{Generation, Sizing};
-pub use guard::finding::Finding;
-pub use guard::options::OnInvalid;
+pub use guard::canary::Finding;
 pub use id::{Id, InvalidId, SecretKey};
 pub use middleware::layer::BloomGuard;
 pub use middleware::verdicts::{FoundIds, Verdicts};
@@ -125,7 +124,7 @@ pub use mode::Mode;
 pub use nulls::rules::{Missing, NegativeCaching};
 pub use rebuild::{Schedule, from_blocking, from_fn, from_iter, from_stream};
 pub use refusal::Refusal;
-pub use settings::OnUnknown;
+pub use settings::{OnInvalid, OnUnknown};
 #[cfg(feature = "redis")]
 pub use store::foreign::filter::ForeignFilter;
 pub use store::{Inserted, Removed};

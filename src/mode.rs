@@ -57,14 +57,9 @@ impl SharedMode {
         (told > before && mode != mode_of(before)).then_some(mode)
     }
 
-    /// Changes it by the next number.
     pub(crate) fn change(&self, mode: Mode) {
         let next = |both| Some((both / 4 + 1) * 4 + mode as i64);
         self.0.fetch_update(Ordering::SeqCst, Ordering::SeqCst, next).ok();
-    }
-
-    pub(crate) fn set(&self, mode: Mode) {
-        self.0.store(mode as i64, Ordering::SeqCst);
     }
 }
 

@@ -80,11 +80,6 @@ impl RejectReason {
 }
 
 impl Rejected {
-    /// Whether a guard inside of this one has refused the request: then nobody has looked for a record.
-    pub(crate) fn is_in<B>(response: &Response<B>) -> bool {
-        response.extensions().get::<Self>().is_some()
-    }
-
     pub(crate) fn absent(proof: Proof, generation: Option<Generation>, method: Method) -> Self {
         let (reason, status) = (RejectReason::Absent(proof), StatusCode::NOT_FOUND);
         Self { reason, status, method, generation }

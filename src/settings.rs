@@ -3,9 +3,12 @@
 use std::str::FromStr;
 use std::time::Duration;
 
+use http::{Method, StatusCode};
+use smallvec::SmallVec;
+
 use crate::error::SettingError;
 use crate::filter::Sizing;
-use crate::id::SecretKey;
+use crate::id::{InvalidId, SecretKey};
 use crate::mode::Mode;
 use crate::nulls::rules::NegativeCaching;
 
@@ -27,19 +30,49 @@ pub enum OnUnknown {
     Shed,
 }
 
+/// What to do with a request that names something that cannot be an id.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum OnInvalid {
+    /// Refuse it with 404: no record can have such an id. A list of more than [`Id::MAX_LISTED`](crate::Id::MAX_LISTED) ids is refused
+    /// with 400.
+    #[default]
+    NotFound,
+    /// Refuse it with 400.
+    BadRequest,
+    /// Let it pass, unchecked. The handler must reject such ids, and lists that are too long, before it asks the
+    /// database, or they are a way around the guard.
+    Pass,
+}
+
+impl OnInvalid {
+    pub(crate) fn status(self, reason: InvalidId) -> Option<StatusCode> {
+        match self {
+            // Some of the ids may exist.
+            Self::NotFound if matches!(reason, InvalidId::TooMany { .. }) => {
+                Some(StatusCode::BAD_REQUEST)
+            }
+            Self::NotFound => Some(StatusCode::NOT_FOUND),
+            Self::BadRequest => Some(StatusCode::BAD_REQUEST),
+            Self::Pass => None,
+        }
+    }
+}
+
 /// The settings of decisions, filter, nulls and rebuilds. Those without a setter are constants, which tests make smaller.
 #[derive(Debug, Clone)]
 #[cfg_attr(not(feature = "redis"), expect(dead_code, reason = "some are about a filter in Redis"))]
 pub(crate) struct Settings {
     pub(crate) name: String,
     pub(crate) sizing: Sizing,
+    pub(crate) methods: SmallVec<[Method; 2]>,
+    pub(crate) on_invalid: OnInvalid,
     pub(crate) on_unknown: OnUnknown,
     pub(crate) lane_concurrency: u32,
     pub(crate) lane_per_second: u32,
     pub(crate) audits: u32,
     pub(crate) missed: u64,
-    /// Each null lives a tenth longer or shorter.
-    pub(crate) null_ttl: Duration,
+    pub(crate) nulls: NegativeCaching,
     /// Nulls written in a second after 404s, so that a flood cannot fill Redis with them.
     pub(crate) nulls_per_second: u32,
     /// How long a removal is remembered; none to have it follow the rebuild schedule.
@@ -47,7 +80,6 @@ pub(crate) struct Settings {
     pub(crate) longest_transaction: Duration,
     pub(crate) settle: Duration,
     pub(crate) longest_rebuild: Duration,
-    pub(crate) handler_time: Duration,
     /// The limit of the record of recent inserts, of some 120 bytes an id, and of what this process can repeat to a Redis that lost them.
     pub(crate) recent_ids: u64,
     /// Bytes of nulls in this process: some 23,800 of them.
@@ -68,18 +100,19 @@ impl Settings {
         Self {
             name,
             sizing: Sizing::DEFAULT,
+            methods: SmallVec::from_buf([Method::GET, Method::HEAD]),
+            on_invalid: OnInvalid::default(),
             on_unknown: OnUnknown::default(),
             lane_concurrency: 64,
             lane_per_second: 500,
             audits: 1,
             missed: 1 << 17,
-            null_ttl: NegativeCaching::new().ttl,
+            nulls: NegativeCaching::new(),
             nulls_per_second: 1_000,
             removed_ttl: None,
             longest_transaction: 15 * MINUTE,
             settle: 30 * MINUTE,
             longest_rebuild: 105 * MINUTE,
-            handler_time: NegativeCaching::new().handler_time,
             recent_ids: 1_000_000,
             null_cache_bytes: 8 << 20,
             copy_limit: 64 << 20,
@@ -95,7 +128,7 @@ impl Settings {
     /// Returns how far back the record of recent inserts reaches: twice the longest transaction, insert and handler's time. A
     /// deletion may commit as late as the creation after it, and be told as much later; a 404 may come from a replica that lags.
     pub(crate) fn record_life(&self) -> Duration {
-        (self.longest_transaction + INSERT + self.handler_time) * 2
+        (self.longest_transaction + INSERT + self.nulls.handler_time) * 2
     }
 }
 

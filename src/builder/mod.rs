@@ -15,12 +15,11 @@ use crate::error::{ConfigError, SettingError};
 use crate::extract::IdExtractor;
 use crate::filter::{Sizing, bounded};
 use crate::guard::Guard;
-use crate::guard::options::{OnInvalid, Options};
 use crate::id::SecretKey;
 use crate::middleware::layer::BloomGuard;
 use crate::nulls::rules::NegativeCaching;
 use crate::rebuild::{ErasedSource, RebuildSource, Schedule};
-use crate::settings::{self, OnUnknown, Settings};
+use crate::settings::{self, OnInvalid, OnUnknown, Settings};
 
 const NO_PLACE: &str = "where does the filter live? `in_process()` keeps it in this process, for a service that never has two: each would refuse \
                         what the other creates. `redis(url)`, with the crate feature `redis`, has all processes of the service share it.";
@@ -64,7 +63,6 @@ pub struct Builder {
     shards: u32,
     source: Option<(Schedule, Arc<dyn ErasedSource>)>,
     extractor: Arc<dyn IdExtractor>,
-    options: Options,
     /// The setters that were called, and what is wrong with each.
     judged: Vec<(&'static str, Result<(), SettingError>)>,
 }
@@ -86,7 +84,6 @@ impl BloomGuard {
             shards: 1,
             place: Place::default(),
             source: None,
-            options: Options::default(),
             extractor: Arc::new(extractor),
             judged: Vec::new(),
         };
@@ -126,9 +123,7 @@ impl Builder {
     ///
     /// Defaults to [`NegativeCaching::new`], with the values that it has.
     pub fn negative_caching(mut self, caching: NegativeCaching) -> Self {
-        self.settings.null_ttl = caching.ttl;
-        self.settings.handler_time = caching.handler_time;
-        self.options.nulls = caching;
+        self.settings.nulls = caching;
         self.bound("negative_caching ttl", caching.ttl, SECOND..=HOUR).bound(
             "negative_caching handler_time",
             caching.handler_time,
@@ -171,13 +166,13 @@ impl Builder {
             (true, false) | (false, true) => Ok(()),
         };
         let misplaced = misplaced.map_err(|reason| SettingError::Combination { reason });
-        let Self { mut settings, place, source, extractor, mut options, mut judged, .. } = self;
-        options.nulls.marker.get_or_insert(extractor.is_ambiguous());
+        let Self { mut settings, place, source, extractor, mut judged, .. } = self;
+        settings.nulls.marker.get_or_insert(extractor.is_ambiguous());
         judged.push(("place", misplaced));
         let sizing = Sizing::sharded(self.capacity.0, self.capacity.1, self.shards);
         judged.push(("capacity", sizing.map(|sizing| settings.sizing = sizing)));
         let store = place.store(&settings, judged).map_err(ConfigError::new)?;
-        let guard = BloomGuard::new(Guard::new(store, extractor, source, &settings, options));
+        let guard = BloomGuard::new(Guard::new(store, extractor, source, settings));
         guard.start();
         Ok(guard)
     }
@@ -234,7 +229,7 @@ impl Builder {
     ///
     /// Defaults to `GET` and `HEAD`.
     pub fn methods(mut self, methods: impl IntoIterator<Item = Method>) -> Self {
-        self.options.methods = methods.into_iter().collect();
+        self.settings.methods = methods.into_iter().collect();
         self
     }
 
@@ -242,7 +237,7 @@ impl Builder {
     ///
     /// Defaults to [`OnInvalid::NotFound`].
     pub fn on_invalid(mut self, on_invalid: OnInvalid) -> Self {
-        self.options.on_invalid = on_invalid;
+        self.settings.on_invalid = on_invalid;
         self
     }
 

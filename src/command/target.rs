@@ -25,7 +25,6 @@ use crate::store::redis::keys::{self, Keys};
 const TRIES: usize = 3;
 /// How many shards of a cluster are tried: the nodes of some may be gone.
 const TRIED: usize = 16;
-/// The number of ids that are asked for at a time.
 pub(super) const ASKED: usize = 4_096;
 
 const DEADLINE: Duration = Duration::from_secs(10);
@@ -60,10 +59,14 @@ impl Target {
     pub(super) async fn find(&self) -> Result<Option<(Server, Keys)>, Failure> {
         let endpoint = self.endpoint()?;
         let tried = if endpoint.is_cluster() { TRIED } else { 1 };
-        let mut failed = None;
+        let mut failed: Option<StoreError> = None;
         for keys in self.keys().take(tried) {
-            match exists(&endpoint, &keys.meta).await {
-                Ok(server) => return Ok(server.map(|server| (server, keys))),
+            let asked = async {
+                let server = Server::open(&endpoint, &keys.meta).await?;
+                Ok((server.ask(&["EXISTS", &keys.meta]).await?.flag()?, server))
+            };
+            match asked.await {
+                Ok((is_there, server)) => return Ok(is_there.then_some((server, keys))),
                 Err(error) => failed = failed.or(Some(error)),
             }
         }
@@ -123,13 +126,6 @@ impl Server {
     }
 }
 
-async fn exists(endpoint: &Endpoint, key: &str) -> Result<Option<Server>, StoreError> {
-    let server = Server::open(endpoint, key).await?;
-    let is_there = server.ask(&["EXISTS", key]).await?.flag()?;
-    Ok(is_there.then_some(server))
-}
-
-/// Surveys the filter, and returns its state.
 pub(super) async fn look(guard: &BloomGuard) -> Result<GuardState, StoreError> {
     guard.start();
     let mut surveyed = Ok(());

@@ -39,12 +39,10 @@ impl Bucket {
         Self { full_at, ..bucket }
     }
 
-    /// Gives it all the tokens it holds.
     pub(crate) fn fill(&self) {
         self.full_at.store(0, Ordering::Relaxed);
     }
 
-    /// Takes a token, if there is one.
     pub(crate) fn take(&self, now: Instant) -> bool {
         self.take_many(now, 1)
     }

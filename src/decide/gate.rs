@@ -7,14 +7,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+use siphasher::sip::SipHasher13;
 use smallvec::SmallVec;
 use tokio::time::Instant;
 
 use super::bucket::Bucket;
 use super::lane::{Lane, Permit};
-use super::recent::{IdHash, IdHasher, RecentIds};
+use super::recent::{IdHash, RecentIds};
 use crate::id::{Id, KeyedDigest};
 use crate::mode::{Mode, SharedMode};
+use crate::random;
 use crate::refusal::Refusal;
 use crate::settings::{OnUnknown, Settings};
 use crate::verdict::{Doubt, Proof, Verdict};
@@ -32,7 +34,8 @@ pub(crate) struct Gate {
     on_unknown: OnUnknown,
     pub(crate) own_mode: SharedMode,
     pub(crate) fleet_mode: Arc<SharedMode>,
-    hasher: IdHasher,
+    /// With a key of this process.
+    hasher: SipHasher13,
     found: RecentIds,
     /// A missed id is noted in it, one that is only suspect is marked.
     pub(crate) missed: RecentIds,
@@ -105,22 +108,21 @@ impl Gate {
             on_unknown: settings.on_unknown,
             own_mode: SharedMode::default(),
             fleet_mode,
-            hasher: IdHasher::new(),
+            hasher: SipHasher13::new_with_keys(random::scatter(), random::scatter()),
             found: RecentIds::new(settings.sizing.capacity.min(MOST_FOUND), FOUND),
-            missed: RecentIds::new(settings.missed, settings.null_ttl.mul_f64(MISSED_LIFE)),
+            missed: RecentIds::new(settings.missed, settings.nulls.ttl.mul_f64(MISSED_LIFE)),
             lane: Lane::new(settings.lane_concurrency, settings.lane_per_second),
             sample: Bucket::empty(settings.audits),
             refusals: AtomicU32::new(0),
         }
     }
 
-    /// Returns the milder of this process's mode and the fleet's.
     pub(crate) fn mode(&self) -> Mode {
         self.own_mode.get().milder(self.fleet_mode.get())
     }
 
     pub(crate) fn hash(&self, id: &Id) -> IdHash {
-        self.hasher.hash(id)
+        IdHash::new(id, self.hasher)
     }
 
     pub(crate) fn is_found(&self, id: IdHash, now: Instant) -> bool {
@@ -269,7 +271,6 @@ impl Subject {
         Self { id, hash, digest: None, verdict, is_copied: false, reading: None }
     }
 
-    /// Lets it pass without a look-up.
     pub(crate) fn unasked(self, why: Why) -> Self {
         Self { verdict: Verdict::Present, reading: Some(why), ..self }
     }

@@ -15,7 +15,6 @@ use tokio::time::Instant;
 
 use super::bucket::nanos;
 use crate::id::Id;
-use crate::random;
 
 const PLACES: usize = 7;
 const WORDS: usize = PLACES + 1;
@@ -48,22 +47,12 @@ struct Line {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct IdHash(u64);
 
-#[derive(Clone)]
-pub(crate) struct IdHasher(SipHasher13);
-
-impl IdHasher {
-    pub(crate) fn new() -> Self {
-        Self(SipHasher13::new_with_keys(random::scatter(), random::scatter()))
-    }
-
-    pub(crate) fn hash(&self, id: &Id) -> IdHash {
-        let mut hasher = self.0;
-        hasher.write(id.as_bytes());
-        IdHash(hasher.finish())
-    }
-}
-
 impl IdHash {
+    pub(crate) fn new(id: &Id, mut keyed: SipHasher13) -> Self {
+        keyed.write(id.as_bytes());
+        Self(keyed.finish())
+    }
+
     const fn tag(self) -> u64 {
         self.0 << (64 - TAG_BITS)
     }
@@ -190,8 +179,7 @@ mod tests {
     const LIFE: Duration = Duration::from_secs(160);
 
     fn hashes(count: u64) -> Vec<IdHash> {
-        let hasher = IdHasher::new();
-        (0..count).map(|n| hasher.hash(&Id::display(&n).unwrap())).collect()
+        (0..count).map(|n| IdHash::new(&Id::display(&n).unwrap(), SipHasher13::new())).collect()
     }
 
     #[test]

@@ -128,7 +128,6 @@ impl<T> PathPattern<T> {
         insert(&mut self.router, pattern, id)
     }
 
-    /// Returns the undecoded id, if the path is guarded.
     fn raw<'path>(&self, path: &'path str) -> Option<&'path str> {
         if let Some(prefix) = &self.prefix {
             return path.strip_prefix(&**prefix).filter(|id| !id.is_empty() && !id.contains('/'));
@@ -176,7 +175,6 @@ fn decoded(raw: &str) -> Result<Cow<'_, str>, InvalidId> {
     percent_decode_str(raw).decode_utf8().map_err(|_| InvalidId::NotText)
 }
 
-/// Returns the names of a pattern's captures, from left to right.
 fn captures(pattern: &str) -> Result<Vec<Box<str>>, PatternError> {
     let mut router = matchit::Router::new();
     insert(&mut router, pattern, ())?;

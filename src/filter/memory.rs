@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use smallvec::SmallVec;
 
-use super::block::{Geometry, Group, Membership, Position, word_of};
+use super::block::{Geometry, Membership, Position, word_of};
 #[cfg(feature = "redis")]
 use super::lengths::BLOCK_LEN;
 use super::rate::{false_positive_rate, load_of};
@@ -66,11 +66,11 @@ impl Filter {
         let words = &self.blocks[block as usize].0;
         let shifted = |bit: u32| words[word_of(bit)].load(Ordering::Relaxed) << (bit % 64);
         // Decided once a group: an absent id's bit is as likely set as not, which no processor foresees.
-        let all_set = |group: Group| {
+        let all_set = groups.all(|group| {
             let topmost = group.fold(u64::MAX, |all, bit| all & shifted(bit));
             topmost >> 63 == 1
-        };
-        if groups.all(all_set) { Membership::Possible } else { Membership::Never }
+        });
+        if all_set { Membership::Possible } else { Membership::Never }
     }
 
     /// Returns the false-positive rate if the filter holds more ids than `capacity`, by the set bits of some blocks; a small filter has too few.

@@ -1,28 +1,24 @@
 //! The guard itself: asks the store, decides by the table, and learns from the answers that the middleware brings.
 
 pub(crate) mod canary;
-pub(crate) mod finding;
-pub(crate) mod invalid;
-pub(crate) mod options;
 mod served;
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use http::StatusCode;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
-use self::canary::Findings;
-use self::invalid::InvalidCanary;
-use self::options::Options;
+use self::canary::{ALARM_PAUSE, Findings};
 use crate::background::persist;
 use crate::decide::bucket::{Bucket, Throttle};
 use crate::decide::gate::{Gate, Ruling, Subject, Why};
 use crate::decide::recent::IdHash;
 use crate::error::StoreError;
 use crate::extract::IdExtractor;
-use crate::id::Id;
-use crate::nulls::rules::Lesson;
+use crate::id::{Id, InvalidId};
+use crate::nulls::rules::{Lesson, is_found};
 use crate::nulls::scope::Scope;
 #[cfg(feature = "metrics")]
 use crate::observe::gauges::Gauges;
@@ -50,18 +46,19 @@ const REMOVALS_PER_SECOND: u32 = 100;
 pub(crate) struct Guard {
     pub(crate) store: Arc<Store>,
     pub(crate) extractor: Arc<dyn IdExtractor>,
-    pub(crate) options: Options,
+    pub(crate) settings: Settings,
     pub(crate) rebuilder: Arc<Rebuilder>,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) gate: Gate,
     pub(crate) findings: Findings,
-    pub(crate) invalid: InvalidCanary,
+    /// Requests whose id is called invalid, and that pass: nothing else would notice that the handler reads them.
+    pub(crate) invalid_sample: Bucket,
+    invalid_alarms: Throttle,
     #[cfg(feature = "metrics")]
     gauges: Gauges,
     busy: Throttle,
     null_writes: Bucket,
     removals: Bucket,
-    null_ttl: Duration,
     removed_ttl: Duration,
 }
 
@@ -70,8 +67,7 @@ impl Guard {
         store: Store,
         extractor: Arc<dyn IdExtractor>,
         source: Option<(Schedule, Arc<dyn ErasedSource>)>,
-        settings: &Settings,
-        options: Options,
+        settings: Settings,
     ) -> Self {
         let store = Arc::new(store);
         let metrics = Arc::new(Metrics::new(&settings.name));
@@ -79,22 +75,22 @@ impl Guard {
         let rebuilder = {
             let store = Arc::clone(&store);
             let extractor = Arc::clone(&extractor);
-            Rebuilder::new(store, extractor, source, settings, Arc::clone(&metrics))
+            Rebuilder::new(store, extractor, source, &settings, Arc::clone(&metrics))
         };
         Self {
             extractor,
-            options,
             rebuilder: Arc::new(rebuilder),
-            gate: Gate::new(settings, store.fleet_mode()),
+            gate: Gate::new(&settings, store.fleet_mode()),
             findings: Findings::new(Arc::clone(&store), Arc::clone(&metrics), settings.audits),
-            invalid: InvalidCanary::new(settings.audits),
+            invalid_sample: Bucket::empty(settings.audits),
+            invalid_alarms: Throttle::new(ALARM_PAUSE),
             #[cfg(feature = "metrics")]
             gauges: Gauges::new(&metrics.filter),
             busy: Throttle::new(BUSY_PAUSE),
             null_writes: Bucket::new(settings.nulls_per_second, settings.nulls_per_second),
             removals: Bucket::new(REMOVALS_PER_SECOND, REMOVALS_AT_ONCE),
-            null_ttl: settings.null_ttl,
             removed_ttl: settings.removed_ttl.or(longest_gap).unwrap_or(REMOVED_TTL),
+            settings,
             store,
             metrics,
         }
@@ -201,13 +197,32 @@ impl Guard {
         }
     }
 
+    /// Looks at the answer to a request that was let through although its id is invalid.
+    pub(crate) fn judge_invalid(&self, reason: InvalidId, status: StatusCode) {
+        if !is_found(status) {
+            return;
+        }
+        self.metrics.invalid_answered.add(1);
+        if let Some(requests) = self.invalid_alarms.note(Instant::now()) {
+            tracing::error!(
+                parent: None,
+                filter = &*self.metrics.filter,
+                %reason,
+                %status,
+                requests,
+                "a request whose id is called invalid was answered as if there were a record: a route that \
+                 the extractor should except, or another type than the handler's"
+            );
+        }
+    }
+
     /// Remembers a null, if there are not too many a second.
     pub(crate) fn learn(&self, id: &Id, claim: NullClaim, lesson: Lesson) -> Answer<()> {
         if !self.null_writes.take(Instant::now()) {
             self.metrics.nulls_limited.add(1);
             return Answer::Ready(());
         }
-        let ttl = spread(self.null_ttl).min(lesson.fresh);
+        let ttl = spread(self.settings.nulls.ttl).min(lesson.fresh);
         let metrics = Arc::clone(&self.metrics);
         let remembered = self.store.remember(id, NewNull { claim, scope: lesson.scope, ttl });
         remembered.map(move |remembered| metrics.null(remembered))

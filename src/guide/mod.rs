@@ -16,47 +16,26 @@
 
 // A label's first definition counts: rustdoc goes by those of `links.txt`, a forge by those at the end of a page.
 
-#[doc = include_str!("links.txt")]
-#[doc = include_str!("getting_started.md")]
-pub mod getting_started {}
+macro_rules! pages {
+    ($($page:ident: $($text:literal),+;)*) => {
+        $(
+            #[doc = include_str!("links.txt")]
+            $(#[doc = include_str!($text)])+
+            pub mod $page {}
+        )*
+    };
+}
 
-#[doc = include_str!("links.txt")]
-#[doc = include_str!("contract.md")]
-pub mod contract {}
-
-#[doc = include_str!("links.txt")]
-#[doc = include_str!("requests.md")]
-pub mod requests {}
-
-#[doc = include_str!("links.txt")]
-#[doc = include_str!("redis.md")]
-pub mod redis {}
-
-#[doc = include_str!("links.txt")]
-#[doc = include_str!("rebuilds.md")]
-pub mod rebuilds {}
-
-#[doc = include_str!("links.txt")]
-#[doc = include_str!("fleet.md")]
-pub mod fleet {}
-
-#[doc = include_str!("links.txt")]
-#[doc = include_str!("attackers.md")]
-pub mod attackers {}
-
-#[doc = include_str!("links.txt")]
-#[doc = include_str!("operating.md")]
-pub mod operating {}
-
-#[doc = include_str!("links.txt")]
-#[doc = include_str!("other_filters.md")]
-pub mod other_filters {}
-
-#[doc = include_str!("links.txt")]
-#[doc = include_str!("format.md")]
-#[doc = include_str!("../filter/format.md")]
-pub mod format {}
-
-#[doc = include_str!("links.txt")]
-#[doc = include_str!("design.md")]
-pub mod design {}
+pages! {
+    getting_started: "getting_started.md";
+    contract: "contract.md";
+    requests: "requests.md";
+    redis: "redis.md";
+    rebuilds: "rebuilds.md";
+    fleet: "fleet.md";
+    attackers: "attackers.md";
+    operating: "operating.md";
+    other_filters: "other_filters.md";
+    format: "format.md", "../filter/format.md";
+    design: "design.md";
+}

@@ -13,7 +13,7 @@ use crate::background::Background;
 use crate::error::StoreError;
 use crate::extract::AsId;
 use crate::guard::Guard;
-use crate::guard::finding::Finding;
+use crate::guard::canary::Finding;
 use crate::id::{Id, InvalidId};
 use crate::mode::Mode;
 use crate::nulls::scope::Scope;
@@ -179,7 +179,7 @@ impl BloomGuard {
     /// Switches this process between enforcing, watching and standing aside, from the next request on. It works without Redis,
     /// too. A milder mode of [all processes](Self::set_fleet_mode) counts.
     pub fn set_mode(&self, mode: Mode) {
-        self.guard.gate.own_mode.set(mode);
+        self.guard.gate.own_mode.change(mode);
     }
 
     /// Returns whether this process acts on what it finds: the milder of its own mode and that of all processes.

@@ -32,7 +32,7 @@ impl Guard {
     pub(super) fn screen(self: &Arc<Self>, parts: &mut Parts) -> Next {
         self.metrics.requests.add(1);
         let mode = self.gate.mode();
-        let extraction = if mode != Mode::Off && self.options.methods.contains(&parts.method) {
+        let extraction = if mode != Mode::Off && self.settings.methods.contains(&parts.method) {
             let extraction = self.extractor.extract(parts);
             if extraction == Extraction::Unguarded && has_id_rewritten(&*self.extractor, parts) {
                 self.metrics.unguarded_path.add(1);
@@ -63,9 +63,11 @@ impl Guard {
         self.metrics.invalid.add(1);
         // The answer to a list that is too long shows nothing about ids, and costs thousands of look-ups.
         let tells = reads(method) && !matches!(reason, InvalidId::TooMany { .. });
-        match self.options.on_invalid.status(reason) {
+        match self.settings.on_invalid.status(reason) {
             None => Next::Pass(None),
-            Some(_) if tells && (mode == Mode::Shadow || self.invalid.takes()) => {
+            Some(_)
+                if tells && (mode == Mode::Shadow || self.invalid_sample.take(Instant::now())) =>
+            {
                 Next::Pass(Some(Admitted::sample(self, reason)))
             }
             Some(_) if mode == Mode::Shadow => Next::Pass(None),
@@ -74,7 +76,6 @@ impl Guard {
     }
 }
 
-/// A guarded request that is not decided yet.
 pub(super) struct Pending {
     ids: Subjects,
     /// How many listed texts are no ids; none if the request is no list.
@@ -124,7 +125,7 @@ impl Pending {
     ) -> Result<Admitted, Rejected> {
         let asked = self.ids.iter_mut().filter(|of| of.reading.is_none());
         for (of, lookup) in asked.zip(lookups) {
-            of.verdict = guard.heed(lookup, self.asked, || guard.options.nulls.needs(request));
+            of.verdict = guard.heed(lookup, self.asked, || guard.settings.nulls.needs(request));
         }
         match guard.rule(&mut self.ids, self.unread.unwrap_or(0), now) {
             Ruling::Admit { permit, .. } => Ok(self.admit(guard, request, lookups, permit)),
@@ -160,7 +161,7 @@ impl Pending {
             let lookup = lookups.first().filter(|_| ids[0].reading == Some(Why::Present));
             claim = lookup.map(|lookup| lookup.claim);
             kind = Some(match claim {
-                Some(_) => guard.options.nulls.kind(request),
+                Some(_) => guard.settings.nulls.kind(request),
                 None => RequestKind::teaching_nothing(&request.method),
             });
         }
@@ -205,14 +206,15 @@ impl Admitted {
         self.is_answered = true;
         drop(self.permit.take());
         if let Some(reason) = self.invalid {
-            self.guard.invalid.judge(&self.guard.metrics, reason, response.status());
+            self.guard.judge_invalid(reason, response.status());
             return None;
         }
-        if Rejected::is_in(response) {
+        // A guard inside of this one has refused the request: nobody has looked for a record.
+        if response.extensions().get::<Rejected>().is_some() {
             return None;
         }
         if let Some(kind) = self.kind {
-            let outcome = self.guard.options.nulls.outcome(kind, response);
+            let outcome = self.guard.settings.nulls.outcome(kind, response);
             return self.learn(|_| outcome);
         }
         if has_failed(response.status()) {

@@ -20,14 +20,7 @@ use crate::rejection::{NotFound, Rejection, reject};
 #[derive(Debug)]
 pub struct BloomGuardService<S, R = NotFound> {
     inner: S,
-    guard: BloomGuard,
-    rejection: Arc<R>,
-}
-
-impl<S, R> BloomGuardService<S, R> {
-    pub(super) const fn new(inner: S, guard: BloomGuard, rejection: Arc<R>) -> Self {
-        Self { inner, guard, rejection }
-    }
+    layer: RejectingLayer<R>,
 }
 
 impl<S: Clone, R> BloomGuardService<S, R> {
@@ -39,11 +32,7 @@ impl<S: Clone, R> BloomGuardService<S, R> {
 
 impl<S: Clone, R> Clone for BloomGuardService<S, R> {
     fn clone(&self) -> Self {
-        Self {
-            inner: self.inner.clone(),
-            guard: self.guard.clone(),
-            rejection: Arc::clone(&self.rejection),
-        }
+        Self { inner: self.inner.clone(), layer: self.layer.clone() }
     }
 }
 
@@ -63,14 +52,14 @@ where
     fn call(&mut self, request: Request<ReqBody>) -> Self::Future {
         // Put together again only for the service within: a request is large to move.
         let (mut parts, body) = request.into_parts();
-        let guard = self.guard.start();
+        let guard = self.layer.guard.start();
         match guard.screen(&mut parts) {
             Next::Pass(admitted) => {
                 let response = self.inner.call(Request::from_parts(parts, body));
                 ResponseFuture::running(response, admitted)
             }
             Next::Wait(pending, lookup) => {
-                let (guard, rejection) = (Arc::clone(guard), Arc::clone(&self.rejection));
+                let (guard, rejection) = (Arc::clone(guard), Arc::clone(&self.layer.rejection));
                 let inner = self.take_ready();
                 let waiting = Waiting { lookup, inner, parts, body, pending, guard, rejection };
                 ResponseFuture::looking_up(waiting)
@@ -79,7 +68,7 @@ where
                 // Gives back what the service within had reserved: a connection that idles after a refusal must not sit on a
                 // concurrency permit.
                 drop(self.take_ready());
-                ResponseFuture::rejected(reject(&*self.rejection, rejected))
+                ResponseFuture::rejected(reject(&*self.layer.rejection, rejected))
             }
         }
     }
@@ -89,7 +78,7 @@ impl<S> Layer<S> for BloomGuard {
     type Service = BloomGuardService<S>;
 
     fn layer(&self, inner: S) -> Self::Service {
-        BloomGuardService::new(inner, self.clone(), Arc::new(NotFound))
+        self.rejecting_with(NotFound).layer(inner)
     }
 }
 
@@ -97,6 +86,6 @@ impl<S, R> Layer<S> for RejectingLayer<R> {
     type Service = BloomGuardService<S, R>;
 
     fn layer(&self, inner: S) -> Self::Service {
-        BloomGuardService::new(inner, self.guard.clone(), Arc::clone(&self.rejection))
+        BloomGuardService { inner, layer: self.clone() }
     }
 }

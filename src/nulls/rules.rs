@@ -109,7 +109,6 @@ pub(crate) enum Outcome {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Lesson {
     pub(crate) scope: Scope,
-    /// For how long the response may be kept.
     pub(crate) fresh: Duration,
 }
 

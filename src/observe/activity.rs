@@ -1,6 +1,5 @@
 //! When one kind of work last succeeded, and when it last failed, and why.
 
-use std::borrow::Cow;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -9,8 +8,6 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use crate::decide::bucket::nanos;
-use crate::error::{RebuildError, StoreError, chain};
-use crate::verdict::Doubt;
 
 /// How one kind of work fares in this process: checks, inserts or rebuilds.
 #[derive(Debug, Clone)]
@@ -61,49 +58,23 @@ impl fmt::Display for Failure {
     }
 }
 
-#[derive(Debug, Clone)]
-pub(crate) struct Cause {
-    words: Cow<'static, str>,
-    advice: &'static str,
-    /// Of a check.
-    doubt: Option<Doubt>,
-}
-
-impl From<Doubt> for Cause {
-    fn from(doubt: Doubt) -> Self {
-        Self { words: doubt.words().into(), advice: doubt.advice(), doubt: Some(doubt) }
-    }
-}
-
-impl From<&StoreError> for Cause {
-    fn from(error: &StoreError) -> Self {
-        Self { words: error.to_string().into(), advice: error.advice(), doubt: None }
-    }
-}
-
-impl From<&RebuildError> for Cause {
-    fn from(error: &RebuildError) -> Self {
-        Self { words: chain(error).into(), advice: error.advice(), doubt: None }
-    }
-}
-
-/// A success costs two atomic operations, and a failure a lock.
-pub(crate) struct Activity {
+/// A success costs two atomic operations, and a failure a lock. `E` is why one failed.
+pub(crate) struct Activity<E> {
     origin: Instant,
     /// One more than the nanoseconds from the origin to the last success; 0 before the first one.
     succeeded: AtomicU64,
     is_failing: AtomicBool,
-    failures: Mutex<Option<Failures>>,
+    failures: Mutex<Option<Failures<E>>>,
 }
 
-struct Failures {
-    cause: Cause,
+struct Failures<E> {
+    cause: E,
     first: Instant,
     last: Instant,
     count: u64,
 }
 
-impl Activity {
+impl<E: Clone> Activity<E> {
     pub(crate) fn new() -> Self {
         Self {
             origin: Instant::now(),
@@ -119,14 +90,13 @@ impl Activity {
         self.recovered();
     }
 
-    pub(crate) fn ended(&self, outcome: Result<(), impl Into<Cause>>) {
+    pub(crate) fn ended(&self, outcome: Result<(), E>) {
         match outcome {
             Ok(()) => self.succeeded(Instant::now()),
             Err(cause) => self.failed(cause, Instant::now()),
         }
     }
 
-    /// Ends a row of failures.
     pub(crate) fn recovered(&self) {
         // Read first: mostly there is nothing to write.
         if self.is_failing.load(Ordering::Relaxed) {
@@ -134,8 +104,7 @@ impl Activity {
         }
     }
 
-    pub(crate) fn failed(&self, cause: impl Into<Cause>, at: Instant) {
-        let cause = cause.into();
+    pub(crate) fn failed(&self, cause: E, at: Instant) {
         let mut failures = self.failures.lock();
         let goes_on = self.is_failing.swap(true, Ordering::Relaxed);
         match failures.as_mut().filter(|_| goes_on) {
@@ -154,25 +123,23 @@ impl Activity {
             || self.last_success().is_none_or(|at| at.elapsed() >= time)
     }
 
-    /// Returns why the latest check failed, if it did.
-    pub(crate) fn doubt(&self) -> Option<Doubt> {
+    pub(crate) fn failing(&self) -> Option<E> {
         if !self.is_failing.load(Ordering::Relaxed) {
             return None;
         }
-        self.failures.lock().as_ref()?.cause.doubt
+        self.failures.lock().as_ref().map(|failures| failures.cause.clone())
     }
 
-    pub(crate) fn state(&self) -> WorkState {
+    /// Returns how the work fares, with a cause in words and what to do about it.
+    pub(crate) fn state(&self, told: impl Fn(&E) -> (String, &'static str)) -> WorkState {
         let failures = self.failures.lock();
         let failing = failures.as_ref().filter(|_| self.is_failing.load(Ordering::Relaxed));
         WorkState {
             succeeded: self.last_success().map(|at| at.elapsed()),
-            failing: failing.map(|failures| Failure {
-                cause: failures.cause.words.clone().into_owned(),
-                advice: failures.cause.advice,
-                since: failures.first.elapsed(),
-                last: failures.last.elapsed(),
-                count: failures.count,
+            failing: failing.map(|failures| {
+                let Failures { first, last, count, .. } = *failures;
+                let (cause, advice) = told(&failures.cause);
+                Failure { cause, advice, since: first.elapsed(), last: last.elapsed(), count }
             }),
         }
     }
@@ -187,28 +154,30 @@ impl Activity {
 mod tests {
     use super::*;
     use crate::refusal::Refusal;
+    use crate::verdict::Doubt;
 
     #[tokio::test(start_paused = true)]
     async fn failures_count_from_the_first_after_a_success() {
         let second = Duration::from_secs(1);
         let activity = Activity::new();
-        assert!(activity.rests(second) && activity.state().failing.is_none());
+        let told = |doubt: &Doubt| (doubt.to_string(), doubt.advice());
+        assert!(activity.rests(second) && activity.state(told).failing.is_none());
         activity.failed(Doubt::Timeout, Instant::now());
         tokio::time::advance(second).await;
         activity.succeeded(Instant::now());
-        assert!(!activity.rests(second) && activity.state().failing.is_none());
+        assert!(!activity.rests(second) && activity.state(told).failing.is_none());
         for _ in 0..3 {
             tokio::time::advance(second).await;
             activity.failed(Doubt::Refused(Refusal::DENIED), Instant::now());
         }
-        let state = activity.state();
+        let state = activity.state(told);
         let failure = state.failing.unwrap();
         assert!(activity.rests(second));
         assert_eq!((failure.since, failure.last, failure.count), (2 * second, Duration::ZERO, 3));
         assert_eq!(state.succeeded, Some(3 * second));
-        assert_eq!(activity.doubt(), Some(Doubt::Refused(Refusal::DENIED)));
+        assert_eq!(activity.failing(), Some(Doubt::Refused(Refusal::DENIED)));
         assert_eq!(failure.advice, Refusal::DENIED.advice());
         activity.recovered();
-        assert!(activity.doubt().is_none() && activity.state().failing.is_none());
+        assert!(activity.failing().is_none() && activity.state(told).failing.is_none());
     }
 }

@@ -26,11 +26,11 @@ macro_rules! counters {
 
         pub(crate) struct Metrics {
             pub(crate) filter: Arc<str>,
-            pub(crate) checks: Activity,
-            pub(super) inserting: Activity,
-            pub(crate) rebuilding: Activity,
+            pub(crate) checks: Activity<Doubt>,
+            pub(super) inserting: Activity<StoreError>,
+            pub(crate) rebuilding: Activity<Arc<RebuildError>>,
             /// Looks whether a rebuild is due.
-            pub(crate) surveys: Activity,
+            pub(crate) surveys: Activity<StoreError>,
             $(pub(crate) $field: Count,)*
         }
 
@@ -173,14 +173,14 @@ impl Metrics {
     pub(crate) fn insert(&self, ids: u64, outcome: Result<(), &StoreError>, begun: Instant) {
         let count = if outcome.is_ok() { &self.inserts } else { &self.inserts_failed };
         count.add_timed(ids, begun);
-        self.inserting.ended(outcome);
+        self.inserting.ended(outcome.map_err(Clone::clone));
     }
 
     /// Counts a rebuild, unless it ended because another was under way.
-    pub(crate) fn rebuild(&self, outcome: Result<(), &RebuildError>, begun: Instant) {
+    pub(crate) fn rebuild(&self, outcome: Result<(), &Arc<RebuildError>>, begun: Instant) {
         let count = if outcome.is_ok() { &self.rebuilds } else { &self.rebuilds_failed };
         count.add_timed(1, begun);
-        self.rebuilding.ended(outcome);
+        self.rebuilding.ended(outcome.map_err(Arc::clone));
     }
 
     pub(crate) fn null(&self, stored: Option<Removed>) {

@@ -7,6 +7,7 @@ use super::activity::WorkState;
 use super::metrics::Metrics;
 use crate::decide::gate::Gate;
 use crate::decide::lane::LaneState;
+use crate::error::{StoreError, chain};
 use crate::mode::Mode;
 use crate::store::{Condition, CopyState, LiveFilter, Record, ShardsState};
 use crate::verdict::Doubt;
@@ -59,7 +60,7 @@ impl GuardState {
         let Condition { live, shards, copy, settling, record, trouble } = condition;
         // Checks of a known filter may fail. If some shards do not answer, that is known anyway.
         let all_live = shards.is_none_or(|shards| shards.live == shards.all);
-        let failing = metrics.checks.doubt().filter(|_| live.is_ok() && all_live);
+        let failing = metrics.checks.failing().filter(|_| live.is_ok() && all_live);
         let live = failing.map_or(live, Err);
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let live = live.map(|live| LiveFilter {
@@ -75,8 +76,8 @@ impl GuardState {
             settling,
             mode: gate.mode(),
             fleet_mode: gate.fleet_mode.get(),
-            checks: metrics.checks.state(),
-            inserts: metrics.inserting.state(),
+            checks: metrics.checks.state(|doubt| (doubt.to_string(), doubt.advice())),
+            inserts: metrics.inserting.state(store_error),
             rebuilds: rebuilds(metrics),
             record,
             lane: gate.lane.state(),
@@ -117,9 +118,14 @@ impl GuardState {
     }
 }
 
+fn store_error(error: &StoreError) -> (String, &'static str) {
+    (error.to_string(), error.advice())
+}
+
 /// Returns how rebuilds fare: they fail, too, while the looks fail whether one is due.
 fn rebuilds(metrics: &Metrics) -> WorkState {
-    let (rebuilds, surveys) = (metrics.rebuilding.state(), metrics.surveys.state());
+    let rebuilds = metrics.rebuilding.state(|error| (chain(&**error), error.advice()));
+    let surveys = metrics.surveys.state(store_error);
     if surveys.failing.is_some() {
         WorkState { succeeded: rebuilds.succeeded, ..surveys }
     } else {

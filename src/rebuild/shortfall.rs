@@ -29,7 +29,6 @@ pub(super) struct Shortfall(Mutex<Option<First>>);
 struct First {
     at: Instant,
     found: u64,
-    /// What the last scan found.
     last: u64,
     /// The filter that it would have replaced, if one answered.
     replaces: Option<Generation>,

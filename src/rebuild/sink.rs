@@ -71,7 +71,6 @@ impl<'a> IdSink<'a> {
         Ok(())
     }
 
-    /// Returns the number of ids, or the first failure.
     pub(super) fn end(self) -> Result<u64, RebuildError> {
         self.progress.scanned(self.count);
         self.failure.map_or(Ok(self.count), Err)

@@ -68,7 +68,13 @@ impl Rebuilder {
             let mut wait = POLL;
             // While the application rebuilds by hand, nothing is due.
             let idle = self.one_at_a_time.try_lock().is_ok();
-            let survey = if idle { self.survey().await } else { None };
+            let survey = if idle {
+                let survey = self.store.survey().await;
+                self.metrics.surveys.ended(survey.as_ref().map(drop).map_err(Clone::clone));
+                survey.ok()
+            } else {
+                None
+            };
             if survey.as_ref().is_some_and(|survey| survey.live.is_ok()) {
                 self.shortfall.note_trust();
             }
@@ -93,12 +99,6 @@ impl Rebuilder {
             }
             sleep(wait).await;
         }
-    }
-
-    async fn survey(&self) -> Option<Survey> {
-        let survey = self.store.survey().await;
-        self.metrics.surveys.ended(survey.as_ref().map(drop));
-        survey.ok()
     }
 
     /// Returns why a rebuild is due, if one is, and the moment, µs, before which the shards to rebuild were begun. Shards that were

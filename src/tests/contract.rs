@@ -12,36 +12,35 @@ use tower::{Service, ServiceExt};
 use tower_layer::Layer;
 
 use super::{get, id, ids, memory_store, rebuild, settings};
-use crate::guard::options::Options;
 use crate::middleware::layer::BloomGuard;
 use crate::nulls::rules::NegativeCaching;
 use crate::rejection::{RejectReason, Rejected};
+use crate::settings::Settings;
 use crate::store::Store;
 use crate::store::tests::Gated;
 use crate::verdict::{Proof, Verdict};
 
-fn guard(store: Store, options: Options) -> BloomGuard {
-    BloomGuard::new(super::guard(store, &settings(), options))
+fn guard(store: Store, nulls: NegativeCaching) -> BloomGuard {
+    BloomGuard::new(super::guard(store, &Settings { nulls, ..settings() }))
 }
 
-/// The default options of an extractor whose 404s are the record's.
-fn options() -> Options {
-    let options = Options::default();
-    Options { nulls: NegativeCaching::new().require_marker(false), ..options }
+/// The rules for an extractor whose 404s are the record's.
+fn unmarked() -> NegativeCaching {
+    NegativeCaching::new().require_marker(false)
 }
 
 /// A guard whose filter holds 0 to 9, and which answers at once.
-async fn prompt(options: Options) -> BloomGuard {
+async fn prompt(nulls: NegativeCaching) -> BloomGuard {
     let store = memory_store(&settings());
     rebuild(&store, &ids(0..10)).await;
-    guard(Store::Memory(store), options)
+    guard(Store::Memory(store), nulls)
 }
 
 /// The same, but each answer waits for its gate.
 async fn gated() -> (BloomGuard, Gated) {
     let store = Gated::new(memory_store(&settings()));
     rebuild(&store, &ids(0..10)).await;
-    (guard(Store::Gated(store.clone()), options()), store)
+    (guard(Store::Gated(store.clone()), unmarked()), store)
 }
 
 /// A handler that counts its calls, insists on having been polled ready, and answers the status.
@@ -98,7 +97,7 @@ where
 #[tokio::test]
 async fn an_absent_id_never_reaches_the_handler() {
     let (handler, calls) = Handler::new(StatusCode::OK);
-    let mut service = prompt(options()).await.layer(handler);
+    let mut service = prompt(unmarked()).await.layer(handler);
     assert_eq!(send(&mut service, get(3)).await.body(), "handled");
 
     let response = send(&mut service, get(33)).await;
@@ -111,7 +110,7 @@ async fn an_absent_id_never_reaches_the_handler() {
 #[tokio::test]
 async fn a_404_is_remembered_before_it_is_handed_on() {
     let (handler, calls) = Handler::new(StatusCode::NOT_FOUND);
-    let guard = prompt(options()).await;
+    let guard = prompt(unmarked()).await;
     let mut service = guard.layer(handler);
     assert_eq!(send(&mut service, get(3)).await.body(), "handled");
     for _ in 0..3 {
@@ -127,7 +126,7 @@ async fn a_404_is_remembered_before_it_is_handed_on() {
 #[tokio::test]
 async fn head_profits_from_what_get_found_out() {
     let (handler, calls) = Handler::new(StatusCode::NOT_FOUND);
-    let mut service = prompt(options()).await.layer(handler);
+    let mut service = prompt(unmarked()).await.layer(handler);
     send(&mut service, get(3)).await;
     let mut head = get(3);
     *head.method_mut() = Method::HEAD;
@@ -140,7 +139,7 @@ async fn one_callers_404_stays_between_the_two() {
     for (shared, calls_expected) in [(false, 2), (true, 1)] {
         let nulls = NegativeCaching::new().shared_absence(shared).require_marker(false);
         let (handler, calls) = Handler::new(StatusCode::NOT_FOUND);
-        let mut service = prompt(Options { nulls, ..options() }).await.layer(handler);
+        let mut service = prompt(nulls).await.layer(handler);
         for _ in 0..2 {
             let mut request = get(3);
             request.headers_mut().insert("authorization", "Bearer x".parse().unwrap());
@@ -179,7 +178,7 @@ async fn a_404_to_a_record_found_lately_refuses_nobody() {
 #[tokio::test(start_paused = true)]
 async fn the_handle_and_the_layer_share_one_state() {
     let (handler, calls) = Handler::new(StatusCode::OK);
-    let guard = prompt(options()).await;
+    let guard = prompt(unmarked()).await;
     tokio::time::advance(settings().record_life()).await;
     let mut service = guard.layer(handler);
     assert_eq!(guard.check(&33).await.unwrap(), Verdict::Absent(Proof::Filter));
@@ -274,7 +273,7 @@ async fn a_refusal_without_waiting_gives_the_permit_back_at_once() {
     let (handler, _) = Handler::new(StatusCode::OK);
     let limited = ConcurrencyLimit::new(handler, 1);
     let mut other = limited.clone();
-    let mut service = prompt(options()).await.layer(limited);
+    let mut service = prompt(unmarked()).await.layer(limited);
     for path in ["/users/33", "/users/!"] {
         let request = Request::get(path).body(()).unwrap();
         assert_eq!(send(&mut service, request).await.status(), StatusCode::NOT_FOUND);
@@ -314,7 +313,7 @@ async fn a_future_wakes_its_task_when_the_store_answers() {
 #[tokio::test]
 async fn a_transaction_that_commits_in_time_is_served() {
     let (handler, _) = Handler::new(StatusCode::OK);
-    let guard = prompt(options()).await;
+    let guard = prompt(unmarked()).await;
     let mut service = guard.layer(handler);
     guard.insert(&77).await.unwrap(); // before the commit
     assert_eq!(send(&mut service, get(77)).await.body(), "handled");
@@ -324,7 +323,7 @@ async fn a_transaction_that_commits_in_time_is_served() {
 
 #[tokio::test]
 async fn every_refusal_is_counted_and_nothing_else_as_one() {
-    let guard = prompt(options()).await;
+    let guard = prompt(unmarked()).await;
     let service = guard.layer(Handler::new(StatusCode::OK).0);
     for n in 5..12 {
         service.clone().oneshot(get(n)).await.unwrap();

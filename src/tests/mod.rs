@@ -12,7 +12,6 @@ use crate::error::StoreError;
 use crate::extract::Extraction;
 use crate::filter::{Generation, Sizing};
 use crate::guard::Guard;
-use crate::guard::options::Options;
 use crate::id::Id;
 use crate::settings::Settings;
 use crate::store::memory::MemoryStore;
@@ -32,7 +31,7 @@ fn ids(range: std::ops::Range<u64>) -> Vec<Id> {
 fn settings() -> Settings {
     let mut settings = Settings::new("users".into());
     settings.sizing = Sizing::new(10_000, 1e-6).unwrap();
-    settings.removed_ttl = Some(settings.null_ttl);
+    settings.removed_ttl = Some(settings.nulls.ttl);
     settings
 }
 
@@ -41,9 +40,9 @@ fn memory_store(settings: &Settings) -> Arc<MemoryStore> {
 }
 
 /// A guard without a source, which lets nothing through that should be refused.
-fn guard(store: Store, settings: &Settings, options: Options) -> Guard {
+fn guard(store: Store, settings: &Settings) -> Guard {
     let settings = Settings { audits: 0, ..settings.clone() };
-    Guard::new(store, Arc::new(last_segment), None, &settings, options)
+    Guard::new(store, Arc::new(last_segment), None, settings)
 }
 
 /// The id is the last segment of the path; none is unguarded, and `!` is invalid.

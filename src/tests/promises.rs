@@ -8,7 +8,6 @@ use tokio::time::{Instant, advance};
 use super::{Rebuild, guard, id, ids, memory_store, rebuild, settings};
 use crate::decide::gate::{Ruling, Subject};
 use crate::guard::Guard;
-use crate::guard::options::Options;
 use crate::id::Id;
 use crate::nulls::rules::Lesson;
 use crate::nulls::scope::Scope;
@@ -30,7 +29,7 @@ impl World {
     fn new(settings: Settings) -> Self {
         let store = memory_store(&settings);
         let shared = Store::Memory(store.clone());
-        let guard = guard(shared, &settings, Options::default());
+        let guard = guard(shared, &settings);
         Self { store, guard, settings }
     }
 
@@ -83,7 +82,7 @@ impl World {
     /// as old as the record gets.
     async fn with_long_nulls(ids: &[Id]) -> Self {
         let mut settings = settings();
-        settings.null_ttl = 60 * MINUTE;
+        settings.nulls.ttl = 60 * MINUTE;
         settings.removed_ttl = Some(60 * MINUTE);
         let world = Self::new(settings);
         rebuild(&world.store, ids).await;
@@ -126,7 +125,7 @@ async fn what_was_never_created_is_refused_and_what_was_is_not() {
 #[tokio::test(start_paused = true)]
 async fn a_null_is_stored_once_per_ttl() {
     let world = World::with(&ids(0..10)).await;
-    let ttl = world.settings.null_ttl;
+    let ttl = world.settings.nulls.ttl;
     for round in 1..=3 {
         let decision = world.check(&id(3));
         assert_eq!(decision.verdict, Verdict::Present);
@@ -172,7 +171,7 @@ async fn a_create_before_an_old_request_ends_is_never_hidden() {
     // The transaction is still open as the handler reads, and the request is a slow one.
     advance(overlap - SECOND).await;
     let decision = world.check(&x);
-    advance(world.settings.handler_time).await;
+    advance(world.settings.nulls.handler_time).await;
     world.missing(&x, &decision).await;
     world.outlive_record().await;
     assert_eq!(world.verdict(&x), Verdict::Present);
@@ -183,7 +182,7 @@ async fn a_create_before_an_old_request_ends_is_never_hidden() {
 async fn a_request_that_took_too_long_teaches_nothing() {
     let world = World::with(&ids(0..10)).await;
     let decision = world.check(&id(3));
-    advance(world.settings.handler_time + SECOND).await;
+    advance(world.settings.nulls.handler_time + SECOND).await;
     world.missing(&id(3), &decision).await;
     assert_eq!(world.verdict(&id(3)), Verdict::Present);
 }

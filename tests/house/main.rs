@@ -44,7 +44,10 @@ const CRATES: [(&str, &[&str]); 8] = [
     ("metrics", &["observe/"]),
     ("clap", &["command/"]),
     ("serde_json", &["command/"]),
-    ("http", &["middleware/", "guard/", "extract/", "nulls/", "builder/", "rejection.rs"]),
+    (
+        "http",
+        &["middleware/", "guard/", "extract/", "nulls/", "builder/", "rejection.rs", "settings.rs"],
+    ),
 ];
 /// What is no room: the crate's root and `access` re-export what users see, the guide is text.
 const NO_ROOMS: [&str; 3] = ["lib", "access", "guide"];

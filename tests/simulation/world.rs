@@ -127,12 +127,11 @@ pub(crate) fn builder(config: &Config, number: usize, name: &str) -> Builder {
     }
     // Shorter than an application could set them, so that they matter within a run.
     builder.settings = Settings {
-        null_ttl: ms(config.null_ttl),
+        nulls: caching.ttl(ms(config.null_ttl)).handler_time(ms(process.handler_time)),
         removed_ttl: Some(ms(config.removed_ttl)),
         longest_transaction: ms(process.longest_transaction),
         longest_rebuild: ms(process.longest_rebuild),
         settle: ms(config.settle),
-        handler_time: ms(process.handler_time),
         recent_ids: process.recent_ids,
         check_deadline: oracle::CHECK_DEADLINE,
         // Other threads carry out other runs, and all copies of this process count together.

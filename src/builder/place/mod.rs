@@ -21,7 +21,6 @@ pub(crate) struct Place {
     pub(crate) servers: Vec<Endpoint>,
     /// What they are reached with, beside what their URLs say.
     access: Access,
-    /// Another system's filter, in place of the guard's own.
     foreign: Option<ForeignFilter>,
 }
 

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use super::*;
 use crate::filter::Sizing;
+use crate::nulls::rules::NegativeCaching;
 
 const ABSENT: Verdict = Verdict::Absent(Proof::Filter);
 const NULL: Verdict = Verdict::Absent(Proof::Null);
@@ -13,7 +14,7 @@ const TTL: Duration = Duration::from_secs(30);
 fn settings() -> Settings {
     let sizing = Sizing::new(10_000, 0.001).unwrap();
     let new = Settings::new("users".into());
-    Settings { sizing, audits: 0, missed: 10_000, null_ttl: TTL, ..new }
+    Settings { sizing, audits: 0, missed: 10_000, nulls: NegativeCaching::new().ttl(TTL), ..new }
 }
 
 fn gate(settings: &Settings) -> Gate {
@@ -156,7 +157,7 @@ async fn a_request_that_was_not_to_be_refused_is_not_refused_as_the_guard_is_swi
 
 fn everything_passes_in(mode: Mode) {
     let gate = gate(&settings());
-    gate.own_mode.set(mode);
+    gate.own_mode.change(mode);
     let now = Instant::now();
     let rule = |verdict| rule(&gate, gate.hash(&id(7)), verdict, now);
     assert_eq!(why(&rule(ABSENT)), Some(Why::Shadow));
@@ -251,7 +252,7 @@ async fn the_gate_decides_as_the_table_does() {
         };
         let (lane_concurrency, lane_per_second) = WIDE;
         let wide = Settings { lane_concurrency, lane_per_second, ..settings() };
-        let gate = gate(&Settings { null_ttl: LONG_TTL, ..wide });
+        let gate = gate(&Settings { nulls: NegativeCaching::new().ttl(LONG_TTL), ..wide });
         let mut twin = Twin::default();
         let (mut now, step) = (Instant::now(), FOUND / 16);
         for _ in 0..500 {
@@ -300,7 +301,7 @@ const MISSED: Verdict = Verdict::Present;
 
 fn gate_of_lists((lane_concurrency, lane_per_second): (u32, u32), mode: Mode) -> Gate {
     let gate = gate(&Settings { lane_concurrency, lane_per_second, ..settings() });
-    gate.own_mode.set(mode);
+    gate.own_mode.change(mode);
     gate.missing(gate.hash(&id(3)), Instant::now());
     gate
 }

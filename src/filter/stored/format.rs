@@ -49,7 +49,6 @@ impl State {
     }
 }
 
-/// What a stored filter says of itself.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Header {
     pub(crate) state: State,

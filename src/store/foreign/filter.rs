@@ -26,7 +26,6 @@ pub struct ForeignFilter {
     pub(crate) problem: Option<SettingError>,
 }
 
-/// The numbers that decide where the bits of an id are.
 #[derive(Debug, Clone)]
 pub(super) enum Numbers {
     /// Only the application knows them.
@@ -45,7 +44,6 @@ pub(super) struct Config {
 }
 
 impl ForeignFilter {
-    /// Returns a filter with one key, in the guard's Redis.
     pub(super) fn new(
         system: &'static str,
         key: impl Into<String>,

@@ -180,7 +180,7 @@ impl MemoryStore {
         if books.recent.may_hold(&digest, now) {
             return Removed::Withheld;
         }
-        let handler = self.settings.handler_time.as_micros() as i64;
+        let handler = self.settings.nulls.handler_time.as_micros() as i64;
         match claim.generation {
             Some(of) if self.clock.us(now) <= claim.asked_us.saturating_add(handler) => {
                 self.nulls.put(digest, of, scope, ttl);

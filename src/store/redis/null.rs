@@ -63,7 +63,7 @@ impl Shard {
         let value = format!("{}{}", char::from(scope.as_byte()), generation.get());
         let ttl = ttl.as_millis().to_string();
         let latest = asked_us
-            .saturating_add(self.known.settings().handler_time.as_micros() as i64)
+            .saturating_add(self.known.settings().nulls.handler_time.as_micros() as i64)
             .to_string();
         let args: [&[u8]; 6] = [
             value.as_bytes(),

@@ -424,7 +424,7 @@ pub(crate) fn take_late<P: 'static>(asks: impl Fn(&P) -> bool) -> Vec<P> {
     bug("a stored null's scope forgotten", ANY, &[source(ANSWER, "Scope::from_byte(*scope)", "Some(Scope::Everyone)")]),
     // What a null rests on.
     bug("a record that ends before a late removal", ANY, &[
-        source("settings.rs", "(self.longest_transaction + INSERT + self.handler_time) * 2", "self.handler_time"),
+        source("settings.rs", "(self.longest_transaction + INSERT + self.nulls.handler_time) * 2", "self.nulls.handler_time"),
     ]),
     bug("nulls stored although a replay was given up", ANY, &[
         script("null.lua", "if meta[6] and is_recent(meta[6] * 1000) then return 'CREATED' end", ""),
@@ -506,7 +506,7 @@ pub(crate) fn take_late<P: 'static>(asks: impl Fn(&P) -> bool) -> Vec<P> {
                         learning = Some(guard.store.check(&[(id, None)], Instant::now()).map(drop));
                     }\n")]),
     bug("what was missed once counts as missed for ever", ANY, &[
-        source("decide/gate.rs", "settings.null_ttl.mul_f64(MISSED_LIFE)", "settings.null_ttl.mul_f64(MISSED_LIFE * 1000.0)"),
+        source("decide/gate.rs", "settings.nulls.ttl.mul_f64(MISSED_LIFE)", "settings.nulls.ttl.mul_f64(MISSED_LIFE * 1000.0)"),
     ]),
     // A copy of the filter in each process.
     bug("what a copy lacks taken for absent", ANY, &[raw(CHECK, "ids: &[Sought<'_>], at: Instant) -> Answer<Lookups> {\n", "ids: &[Sought<'_>], at: Instant) -> Answer<Lookups> {
@@ -523,7 +523,7 @@ pub(crate) fn take_late<P: 'static>(asks: impl Fn(&P) -> bool) -> Vec<P> {
     bug("a null learnt from a request that a copy let pass", ANY, &[raw("middleware/request.rs", "        let guard = Arc::clone(guard);\n        Admitted {", "        if SEEDED && kind.is_some() && lookups.is_empty() && ids[0].reading == Some(Why::Copied) {
             let generation = guard.state().live.ok().map(|live| live.generation);
             claim = Some(NullClaim { asked_us: 1 << 60, generation });
-            kind = Some(guard.options.nulls.kind(request));
+            kind = Some(guard.settings.nulls.kind(request));
         }
         let guard = Arc::clone(guard);\n        Admitted {")]),
     bug("a suspect by an answer that says nothing not remembered", ANY, &[

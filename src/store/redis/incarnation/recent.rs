@@ -57,7 +57,7 @@ impl RecentInserts {
     pub(crate) fn new(settings: &Settings) -> Self {
         Self {
             reach: settings.longest_transaction,
-            handler: settings.handler_time,
+            handler: settings.nulls.handler_time,
             capacity: usize::try_from(settings.recent_ids).unwrap_or(usize::MAX),
             books: Mutex::default(),
             held_by: ArcSwapOption::empty(),
@@ -187,6 +187,7 @@ mod tests {
     use tokio::time::advance;
 
     use super::*;
+    use crate::nulls::rules::NegativeCaching;
 
     const REACH: Duration = Duration::from_secs(900);
     const HANDLER: Duration = Duration::from_secs(30);
@@ -195,7 +196,7 @@ mod tests {
     fn recent(recent_ids: u64) -> RecentInserts {
         RecentInserts::new(&Settings {
             longest_transaction: REACH,
-            handler_time: HANDLER,
+            nulls: NegativeCaching::new().handler_time(HANDLER),
             recent_ids,
             ..Settings::new("users".into())
         })
