@@ -25,7 +25,7 @@ impl Purpose {
 
 /// Connections that have shown that one Redis process is at their other ends. They are made, polled and given up together.
 pub(crate) struct Session<I> {
-    transports: Transports,
+    pub(super) transports: Transports,
     /// The server, if Sentinels or nodes of a cluster have named it.
     pub(super) server: Option<String>,
     pub(crate) process: RedisProcess,
