@@ -97,9 +97,7 @@ impl Sentinel {
             return Err(odd(ASKED, answer));
         }
         let [host, port] = reply.fields()?;
-        let port = port.int()?;
-        let no_port = |_| odd(ASKED, format!("the port {port}"));
-        Ok(Server { host: host.text()?, port: u16::try_from(port).map_err(no_port)? })
+        Ok(Server { host: host.text()?, port: port.port()? })
     }
 }
 
