@@ -32,7 +32,7 @@ pub(crate) struct Session<I> {
     /// What the store's handshake has learnt on it.
     pub(crate) identity: I,
     /// What the last poll has found.
-    look: ArcSwap<Look>,
+    pub(crate) look: ArcSwap<Look>,
 }
 
 /// A connection for each purpose, in their order.
@@ -68,16 +68,6 @@ impl<I> Session<I> {
     /// Whether Redis's clock has gone on as this machine's to this reading.
     pub(crate) fn clock_agrees(&self, reading: Clock) -> bool {
         self.look.load().clock.agrees(reading)
-    }
-
-    /// Whether Redis may evict any key, as of the last poll.
-    pub(crate) fn may_evict(&self) -> bool {
-        self.look.load().may_evict
-    }
-
-    /// Notes what a poll has found.
-    pub(super) fn note(&self, look: Look) {
-        self.look.store(Arc::new(look));
     }
 }
 

@@ -277,7 +277,7 @@ impl<I: Send + Sync> Link<I> {
             if !session.clock_agrees(look.clock) {
                 return StoreError::disconnected("redis's clock and this machine's have parted");
             }
-            session.note(look);
+            session.look.store(Arc::new(look));
             self.note_answered();
             let transport = session.transport(Purpose::Checks);
             let recheck = self.handshake.recheck(&*transport, &session.process, &session.identity);

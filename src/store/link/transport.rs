@@ -108,6 +108,7 @@ pub(crate) async fn ask(
 pub(crate) struct Look {
     pub(crate) process: RedisProcess,
     pub(crate) clock: Clock,
+    /// Whether Redis may evict any key.
     pub(crate) may_evict: bool,
 }
 

@@ -60,7 +60,7 @@ impl Endpoint {
     }
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Server {
     pub(super) host: String,
     pub(super) port: u16,

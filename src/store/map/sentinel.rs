@@ -40,8 +40,11 @@ struct Sentinel {
 
 impl Sentinels {
     pub(super) fn new(sentinels: &[ConnectionInfo], name: &Arc<str>, endpoint: &Endpoint) -> Self {
+        // They have credentials of their own.
+        let mut access = endpoint.access.clone();
+        access.credentials = None;
         let sentinel = |info: &ConnectionInfo| Sentinel {
-            address: Address::new(info.clone(), endpoint.access.to_sentinels()),
+            address: Address::new(info.clone(), access.clone()),
             transport: Mutex::default(),
         };
         let each = sentinels.iter().map(sentinel).collect();

@@ -104,7 +104,8 @@ impl<'a> Parts<'a> {
         let sentinels = self.servers(26_379)?.into_iter();
         let sentinels = sentinels.map(|server| self.info(server, asked.clone()));
         let sentinels = sentinels.collect::<Result<_, _>>()?;
-        let primary = self.any(self.account()?.set_db(database(number, &given)?))?;
+        let primary =
+            self.info(Server::default(), self.account()?.set_db(database(number, &given)?))?;
         Ok(Endpoint::new(Place::Sentinels(sentinels, decoded(name)?.into()), primary))
     }
 
@@ -113,7 +114,8 @@ impl<'a> Parts<'a> {
         if !self.path.is_empty() {
             return Err("a cluster has one database, so nothing follows its hosts".to_owned());
         }
-        Ok(Endpoint::new(Place::Cluster(self.servers(6_379)?), self.any(self.account()?)?))
+        let primary = self.info(Server::default(), self.account()?)?;
+        Ok(Endpoint::new(Place::Cluster(self.servers(6_379)?), primary))
     }
 
     /// Returns the servers that the URL names. A Sentinel that is named twice would have two votes.
@@ -154,11 +156,6 @@ impl<'a> Parts<'a> {
 
     fn info(&self, server: Server, account: RedisConnectionInfo) -> Result<ConnectionInfo, String> {
         info(server.addr(self.tls), account)
-    }
-
-    /// Returns how to connect to a server that Sentinels or nodes will name.
-    fn any(&self, account: RedisConnectionInfo) -> Result<ConnectionInfo, String> {
-        self.info(Server { host: String::new(), port: 0 }, account)
     }
 }
 

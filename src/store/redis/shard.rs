@@ -274,7 +274,7 @@ impl Shard {
         if !self.is_on(connection) {
             return Err(Doubt::Disconnected);
         }
-        if connection.on.may_evict() && !self.known.settings().accept_eviction {
+        if connection.on.look.load().may_evict && !self.known.settings().accept_eviction {
             return Err(Doubt::Refused(Refusal::EVICTION));
         }
         let complete = self.known.recent.are_in(&connection.identity.incarnation);
