@@ -71,9 +71,9 @@ impl<I: Send + Sync> Link<I> {
         self.current.load().as_ref().as_ref().ok().cloned()
     }
 
-    /// Returns why there is no session, if there is none.
-    pub(crate) fn trouble(&self) -> Option<StoreError> {
-        self.current.load().as_ref().as_ref().err().cloned()
+    /// Returns the session in use, or why there is none.
+    pub(crate) fn session(&self) -> Result<Arc<Session<I>>, StoreError> {
+        (**self.current.load()).clone()
     }
 
     pub(crate) fn uses(&self, session: &Arc<Session<I>>) -> bool {
@@ -105,7 +105,7 @@ impl<I: Send + Sync> Link<I> {
             }
         };
         timeout(deadline, connected).await.ok();
-        (**self.current.load()).clone()
+        self.session()
     }
 
     /// Sends commands together and returns their replies. Without an answer the call counts as given up.
@@ -263,7 +263,7 @@ impl<I: Send + Sync> Link<I> {
     async fn poll(&self, session: &Arc<Session<I>>) -> StoreError {
         loop {
             timeout(POLL, self.look.notified()).await.ok();
-            if let Some(withdrawn) = self.trouble() {
+            if let Err(withdrawn) = self.session() {
                 return withdrawn;
             }
             let look = match self.inspect(&session.transports).await {

@@ -118,13 +118,12 @@ fn read_map(slots: &[i64], ranges: Reply, asked: &Server) -> Result<Map, StoreEr
             return Err(odd(SLOTS, "a range without an end"));
         };
         let range = first.int()?..=last.int()?;
-        let serving = slots.iter().zip(&mut map).filter(|(slot, _)| range.contains(slot));
-        let mut serving = serving.map(|(_, serving)| serving).peekable();
-        if serving.peek().is_some()
-            && let Some(node) = fields.next()
-        {
-            let node = read_node(node, asked)?;
-            serving.for_each(|serving| *serving = Some(node.clone()));
+        let Some(node) = fields.next() else { continue };
+        let node = read_node(node, asked)?;
+        for (slot, serving) in slots.iter().zip(&mut map) {
+            if range.contains(slot) {
+                *serving = Some(node.clone());
+            }
         }
     }
     if map.iter().all(Option::is_none) {

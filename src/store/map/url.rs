@@ -75,7 +75,7 @@ impl<'a> Parts<'a> {
         let server = servers.pop().filter(|_| servers.is_empty());
         let server =
             server.ok_or("it names several hosts, and is no +sentinel:// and no +cluster://")?;
-        let info = self.info(server, self.account()?.set_db(database))?;
+        let info = info(server.addr(self.tls), self.account()?.set_db(database))?;
         Ok(Endpoint::new(Place::Address, info))
     }
 
@@ -102,10 +102,12 @@ impl<'a> Parts<'a> {
             return Err("sentinel_username has no sentinel_password beside it".to_owned());
         }
         let sentinels = self.servers(26_379)?.into_iter();
-        let sentinels = sentinels.map(|server| self.info(server, asked.clone()));
+        let sentinels = sentinels.map(|server| info(server.addr(self.tls), asked.clone()));
         let sentinels = sentinels.collect::<Result<_, _>>()?;
-        let primary =
-            self.info(Server::default(), self.account()?.set_db(database(number, &given)?))?;
+        let primary = info(
+            Server::default().addr(self.tls),
+            self.account()?.set_db(database(number, &given)?),
+        )?;
         Ok(Endpoint::new(Place::Sentinels(sentinels, decoded(name)?.into()), primary))
     }
 
@@ -114,7 +116,7 @@ impl<'a> Parts<'a> {
         if !self.path.is_empty() {
             return Err("a cluster has one database, so nothing follows its hosts".to_owned());
         }
-        let primary = self.info(Server::default(), self.account()?)?;
+        let primary = info(Server::default().addr(self.tls), self.account()?)?;
         Ok(Endpoint::new(Place::Cluster(self.servers(6_379)?), primary))
     }
 
@@ -152,10 +154,6 @@ impl<'a> Parts<'a> {
     fn account(&self) -> Result<RedisConnectionInfo, String> {
         let (user, password) = self.user.split_once(':').unwrap_or((self.user, ""));
         account(Some(&user), Some(&password))
-    }
-
-    fn info(&self, server: Server, account: RedisConnectionInfo) -> Result<ConnectionInfo, String> {
-        info(server.addr(self.tls), account)
     }
 }
 

@@ -83,10 +83,7 @@ impl Shard {
     /// Returns a connection that has joined this shard's metadata, or why there is none, if that is known.
     pub(crate) fn current(&self, purpose: Purpose) -> Result<Connection, StoreError> {
         let node = self.node();
-        let on = node
-            .link
-            .current()
-            .ok_or_else(|| node.link.trouble().unwrap_or_else(StoreError::not_yet))?;
+        let on = node.link.session()?;
         Connection::of(Arc::new(NodeSession { node, on }), purpose, self.number)
     }
 

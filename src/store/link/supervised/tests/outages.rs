@@ -122,7 +122,7 @@ async fn a_connection_is_not_used_if_another_server_was_named_while_it_was_made(
     let link = Arc::new(Link::new(connector, handshake, "users".to_owned()));
     tokio::spawn(Arc::clone(&link).supervise());
     assert!(link.connected(Purpose::Checks, POLL * 5).await.is_err());
-    assert_eq!(link.trouble().unwrap().reason(), "another primary is named");
+    assert_eq!(link.session().err().unwrap().reason(), "another primary is named");
 }
 
 /// A name behind which there are two servers by turns.
@@ -146,7 +146,7 @@ async fn connections_to_two_redises_are_no_session() {
     let link = Arc::new(link);
     tokio::spawn(Arc::clone(&link).supervise());
     assert!(link.connected(Purpose::Rebuilds, POLL * 5).await.is_err());
-    assert!(link.trouble().unwrap().reason().contains("different redis processes"));
+    assert!(link.session().err().unwrap().reason().contains("different redis processes"));
 }
 
 /// Behind one connection of three another server may be put.
