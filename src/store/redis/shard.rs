@@ -115,15 +115,6 @@ impl Shard {
         }
     }
 
-    /// Has this shard joined anew: on the connection's session, where other shards share it, else on a new one.
-    pub(crate) fn withdraw(&self, connection: &Connection) {
-        if self.of > 1 {
-            connection.leave();
-        } else {
-            connection.node.link.withdraw(&connection.on);
-        }
-    }
-
     /// Whether a connection's session is in use, and this shard joined on it and still on its node.
     pub(crate) fn is_on(&self, connection: &Connection) -> bool {
         connection.node.link.uses(&connection.on)
