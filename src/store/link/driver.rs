@@ -38,7 +38,6 @@ struct Request {
     answer: Answer,
 }
 
-/// A request that has been sent.
 struct Sent {
     commands: usize,
     /// How many bytes the replies that are missing may take.

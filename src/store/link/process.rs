@@ -4,7 +4,6 @@ use crate::error::StoreError;
 use crate::refusal::Refusal;
 use crate::verdict::Doubt;
 
-/// The process that answers on a connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct RedisProcess {
     /// The first 32 bits of the `run_id`, XOR the CRC-32 of the replication id: random, and new with every start, and with

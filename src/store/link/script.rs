@@ -41,7 +41,6 @@ impl Script {
         self.name
     }
 
-    /// Runs the script on a Redis of this major version.
     pub(crate) async fn run<F>(
         &self,
         major: u32,

@@ -25,7 +25,8 @@ impl Purpose {
 
 /// Connections that have shown that one Redis process is at their other ends. They are made, polled and given up together.
 pub(crate) struct Session<I> {
-    pub(super) transports: Transports,
+    /// One for each purpose, in their order.
+    pub(super) transports: Vec<Arc<dyn Transport>>,
     /// The server, if Sentinels or nodes of a cluster have named it.
     pub(super) server: Option<String>,
     pub(crate) process: RedisProcess,
@@ -35,12 +36,9 @@ pub(crate) struct Session<I> {
     pub(crate) look: ArcSwap<Look>,
 }
 
-/// A connection for each purpose, in their order.
-pub(super) type Transports = Box<[Arc<dyn Transport>]>;
-
 impl<I> Session<I> {
     pub(super) fn new(
-        transports: Transports,
+        transports: Vec<Arc<dyn Transport>>,
         server: Option<String>,
         look: Look,
         identity: I,
@@ -100,6 +98,6 @@ pub(crate) mod tests {
     ) -> Arc<Session<I>> {
         let process = RedisProcess { run, major: 7 };
         let look = Look { process, clock: Clock::now(0), may_evict: false };
-        Arc::new(Session::new(vec![transport; Purpose::ALL.len()].into(), None, look, identity))
+        Arc::new(Session::new(vec![transport; Purpose::ALL.len()], None, look, identity))
     }
 }

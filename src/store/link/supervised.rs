@@ -20,8 +20,8 @@ use super::breaker::CircuitBreaker;
 use super::connector::Connector;
 use super::refusal::Consequences;
 use super::resp::Packed;
-use super::session::{Handshake, Purpose, Session, Transports};
-use super::transport::{HANDSHAKE, Look, exchange, inspect, meaning};
+use super::session::{Handshake, Purpose, Session};
+use super::transport::{HANDSHAKE, Look, Transport, exchange, inspect, meaning};
 use crate::error::StoreError;
 use crate::random;
 use crate::refusal::Retry;
@@ -32,7 +32,6 @@ const POLL: Duration = Duration::from_secs(1);
 /// The first and the longest wait between two attempts to connect.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(50), Duration::from_millis(500));
 
-/// One supervised session after the other.
 pub(crate) struct Link<I> {
     connector: Arc<dyn Connector>,
     handshake: Arc<dyn Handshake<I>>,
@@ -224,7 +223,7 @@ impl<I: Send + Sync> Link<I> {
 
     async fn connect(&self) -> Result<Arc<Session<I>>, StoreError> {
         let opened = try_join_all(Purpose::ALL.map(async |_| self.connector.connect().await)).await;
-        let transports: Transports = opened.map_err(|error| meaning(&error))?.into();
+        let transports = opened.map_err(|error| meaning(&error))?;
         let look = self.inspect(&transports).await?;
         // Some users may not send this, which changes nothing. It comes after the first reply: a server that hangs up says why in
         // reply to the first command.
@@ -244,7 +243,7 @@ impl<I: Send + Sync> Link<I> {
     }
 
     /// Asks on each connection who answers. Fails unless one process does on all.
-    async fn inspect(&self, transports: &Transports) -> Result<Look, StoreError> {
+    async fn inspect(&self, transports: &[Arc<dyn Transport>]) -> Result<Look, StoreError> {
         let is_node = self.connector.is_to_a_cluster();
         let looks = transports.iter().map(|transport| inspect(&**transport, is_node));
         let mut looks = try_join_all(looks).await?.into_iter();

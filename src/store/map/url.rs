@@ -179,7 +179,6 @@ fn server(text: &str, default_port: u16) -> Result<Server, String> {
     Ok(Server { host: host.ok_or("it lacks a host, or one is no name or address")?, port })
 }
 
-/// Returns the database that the path or `db` names.
 fn database(path: &str, given: &Parameters<'_>) -> Result<i64, String> {
     let number = match (path, given.get("db").copied()) {
         ("", None) => return Ok(0),
