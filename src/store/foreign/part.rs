@@ -270,7 +270,7 @@ impl Part {
 
     pub(super) fn condition(&self) -> (Result<LiveFilter, Doubt>, Option<String>) {
         let Some(known) = self.node.link.current().and_then(|_| self.known.load_full()) else {
-            let broken = self.node.link.trouble().unwrap_or_else(StoreError::not_yet);
+            let broken = self.node.link.session().err().unwrap_or_else(StoreError::not_yet);
             return (Err(broken.doubt()), Some(broken.reason()));
         };
         let live = self.trusted(&known).map(Statement::live);

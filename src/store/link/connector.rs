@@ -93,13 +93,6 @@ impl Access {
         Ok(())
     }
 
-    /// Returns the same for Sentinels, which have credentials of their own.
-    pub(crate) fn to_sentinels(&self) -> Self {
-        let mut access = self.clone();
-        access.credentials = None;
-        access
-    }
-
     pub(crate) async fn credentials(&self) -> io::Result<Option<Credentials>> {
         match &self.credentials {
             Some(provider) => provider.credentials().await.map(Some),

@@ -67,7 +67,6 @@ impl fmt::Debug for Credentials {
 
 type Source = dyn Fn() -> BoxFuture<'static, Result<Credentials, BoxError>> + Send + Sync;
 
-/// The application's provider, and what it gave last.
 pub(crate) struct Provider {
     source: Box<Source>,
     last: Mutex<Option<(Credentials, Instant)>>,

@@ -35,17 +35,15 @@ type Answer = oneshot::Sender<RedisResult<Vec<Value>>>;
 
 struct Request {
     packed: Packed,
-    /// None where nobody waits for it.
-    answer: Option<Answer>,
+    answer: Answer,
 }
 
-/// A request that has been sent.
 struct Sent {
     commands: usize,
     /// How many bytes the replies that are missing may take.
     room: usize,
     replies: Vec<Value>,
-    answer: Option<Answer>,
+    answer: Answer,
 }
 
 impl Driver {
@@ -79,15 +77,10 @@ impl Transport for Driver {
                 return Ok(Vec::new());
             }
             let (answer, answered) = oneshot::channel();
-            let request = Request { packed, answer: Some(answer) };
-            let sent = self.requests.send(request).await;
+            let sent = self.requests.send(Request { packed, answer }).await;
             sent.map_err(|_| self.has_ended())?;
             answered.await.map_err(|_| self.has_ended())?
         })
-    }
-
-    fn tell(&self, packed: Packed) {
-        self.requests.try_send(Request { packed, answer: None }).ok();
     }
 
     fn local(&self) -> Option<SocketAddr> {
@@ -138,7 +131,7 @@ async fn drive(
 
 fn take(request: Request, output: &mut Vec<u8>, sent: &mut VecDeque<Sent>) {
     let Request { packed, answer } = request;
-    if answer.as_ref().is_some_and(Answer::is_closed) {
+    if answer.is_closed() {
         return;
     }
     let replies = Vec::with_capacity(packed.commands);
@@ -179,7 +172,7 @@ fn give(input: &mut Vec<u8>, sent: &mut VecDeque<Sent>, values: &mut Reader) -> 
             && let Some(Sent { replies, answer, .. }) = sent.pop_front()
         {
             // Its caller may have gone.
-            answer.map(|answer| answer.send(refusal(&replies).map_or(Ok(replies), Err)));
+            answer.send(refusal(&replies).map_or(Ok(replies), Err)).ok();
         }
     }
     let given = input.len() - rest.len();

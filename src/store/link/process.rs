@@ -4,7 +4,6 @@ use crate::error::StoreError;
 use crate::refusal::Refusal;
 use crate::verdict::Doubt;
 
-/// The process that answers on a connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct RedisProcess {
     /// The first 32 bits of the `run_id`, XOR the CRC-32 of the replication id: random, and new with every start, and with
@@ -14,41 +13,35 @@ pub(crate) struct RedisProcess {
 }
 
 impl RedisProcess {
-    /// The oldest version that the tests run on.
-    const OLDEST: (u32, u32) = (6, 2);
-
-    /// Fails if the server is a Sentinel, or a node of a cluster although the URL names no cluster.
-    pub(super) fn serves_keys(info: &str, as_node: bool) -> Result<(), StoreError> {
-        // Valkey has another name for it.
-        let (doubt, reason) = match field(info, "redis_mode").or_else(|| field(info, "server_mode"))
-        {
-            Some("cluster") if !as_node => (
-                Doubt::Refused(Refusal::CLUSTER),
-                "redis is a node of a cluster: name it in a redis+cluster:// url",
-            ),
-            Some("sentinel") => (
-                Doubt::Refused(Refusal::REPLICA),
-                "redis is a sentinel, and holds no keys: name it in a redis+sentinel:// url",
-            ),
-            _ => return Ok(()),
-        };
-        Err(StoreError::Refused { doubt, reason: reason.to_owned() })
-    }
-
-    /// Reads an INFO reply. Fails with what is missing or too old.
+    /// Reads an INFO reply. Fails with what is missing or too old, or if the server is a Sentinel, a replica, or a node of a cluster
+    /// although the URL names no cluster.
     pub(crate) fn parse(info: &str, as_node: bool) -> Result<Self, StoreError> {
         let refused =
             |refusal, reason| StoreError::Refused { doubt: Doubt::Refused(refusal), reason };
         let unsupported = |reason| refused(Refusal::UNSUPPORTED, reason);
+        // Valkey has another name for it.
+        let mode = field(info, "redis_mode").or_else(|| field(info, "server_mode"));
         let field =
             |name| field(info, name).ok_or_else(|| unsupported(format!("INFO names no {name}")));
         let version = field("redis_version")?;
         let mut parts = version.split('.').map(|part| part.parse().unwrap_or(0));
         let (major, minor) = (parts.next().unwrap_or(0), parts.next().unwrap_or(0));
-        if (major, minor) < Self::OLDEST {
+        // The tests run on no older version.
+        if (major, minor) < (6, 2) {
             return Err(unsupported(format!("redis {version} is older than 6.2")));
         }
-        Self::serves_keys(info, as_node)?;
+        match mode {
+            Some("cluster") if !as_node => {
+                let reason = "redis is a node of a cluster: name it in a redis+cluster:// url";
+                return Err(refused(Refusal::CLUSTER, reason.to_owned()));
+            }
+            Some("sentinel") => {
+                let reason =
+                    "redis is a sentinel, and holds no keys: name it in a redis+sentinel:// url";
+                return Err(refused(Refusal::REPLICA, reason.to_owned()));
+            }
+            _ => {}
+        }
         let role = field("role")?;
         if role != "master" {
             let reason = format!("redis is a {role}, not a primary");

@@ -51,7 +51,6 @@ struct Leaving {
     may_leave: Notify,
 }
 
-/// A check that waits in the queue, and then in a batch.
 pub(crate) struct PendingCheck<I, Q> {
     /// No other session may answer it.
     pub(crate) session: Arc<Session<I>>,

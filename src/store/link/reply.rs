@@ -28,7 +28,14 @@ impl Reply {
     }
 
     fn odd(&self) -> StoreError {
-        odd_value(self.step, &self.value)
+        let kind = match &self.value {
+            Value::Nil => "nil".to_owned(),
+            Value::Int(value) => format!("the integer {value}"),
+            Value::BulkString(bytes) => format!("a string of {} bytes", bytes.len()),
+            Value::Array(values) => format!("an array of {}", values.len()),
+            _ => "a value of another kind".to_owned(),
+        };
+        odd(self.step, kind)
     }
 
     pub(crate) fn array(self) -> Result<Vec<Self>, StoreError> {
@@ -37,7 +44,7 @@ impl Reply {
             Value::Array(values) => {
                 Ok(values.into_iter().map(|value| Self { step, value }).collect())
             }
-            value => Err(odd_value(step, &value)),
+            _ => Err(self.odd()),
         }
     }
 
@@ -100,12 +107,16 @@ impl Reply {
         u64::try_from(self.int()?).map_err(|_| self.odd())
     }
 
+    pub(crate) fn port(&self) -> Result<u16, StoreError> {
+        u16::try_from(self.int()?).map_err(|_| self.odd())
+    }
+
     pub(crate) fn bytes(self) -> Result<Vec<u8>, StoreError> {
         match self.value {
             Value::BulkString(bytes) => Ok(bytes),
             Value::SimpleString(text) => Ok(text.into_bytes()),
             Value::Okay => Ok(b"OK".to_vec()),
-            value => Err(odd_value(self.step, &value)),
+            _ => Err(self.odd()),
         }
     }
 
@@ -123,15 +134,4 @@ impl Reply {
 pub(crate) fn odd(step: &str, answer: impl Display) -> StoreError {
     let doubt = Doubt::Refused(Refusal::ODD);
     StoreError::GivenUp { doubt, reason: format!("redis answered {step} with {answer}") }
-}
-
-fn odd_value(step: &str, value: &Value) -> StoreError {
-    let kind = match value {
-        Value::Nil => "nil".to_owned(),
-        Value::Int(value) => format!("the integer {value}"),
-        Value::BulkString(bytes) => format!("a string of {} bytes", bytes.len()),
-        Value::Array(values) => format!("an array of {}", values.len()),
-        _ => "a value of another kind".to_owned(),
-    };
-    odd(step, kind)
 }

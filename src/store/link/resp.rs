@@ -1,6 +1,7 @@
 //! RESP2: commands packed into bytes, and values read from them. The client's own parser takes ten times as long.
 
 use std::io;
+use std::str::FromStr;
 
 use ::redis::{Cmd, Value, parse_redis_value};
 
@@ -79,43 +80,32 @@ const SHORT: usize = 512;
 /// How deep arrays may be nested.
 const DEPTH: usize = 8;
 
-struct Line<'a> {
-    kind: u8,
-    text: &'a str,
-    rest: &'a [u8],
+/// Returns a line's kind, its text and what follows, once all of it has come.
+fn line(input: &[u8]) -> io::Result<Option<(u8, &str, &[u8])>> {
+    let Some(end) = input.iter().position(|byte| *byte == b'\n') else {
+        return if input.len() < LINE { Ok(None) } else { Err(not_resp()) };
+    };
+    let (line, rest) = input.split_at(end + 1);
+    let [kind, text @ .., b'\r', b'\n'] = line else { return Err(not_resp()) };
+    let text = std::str::from_utf8(text).map_err(|_| not_resp())?;
+    Ok(Some((*kind, text, rest)))
 }
 
-impl<'a> Line<'a> {
-    fn read(input: &'a [u8]) -> io::Result<Option<Self>> {
-        let Some(end) = input.iter().position(|byte| *byte == b'\n') else {
-            return if input.len() < LINE { Ok(None) } else { Err(not_resp()) };
-        };
-        let (line, rest) = input.split_at(end + 1);
-        let [kind, text @ .., b'\r', b'\n'] = line else { return Err(not_resp()) };
-        let text = std::str::from_utf8(text).map_err(|_| not_resp())?;
-        Ok(Some(Self { kind: *kind, text, rest }))
-    }
-}
-
-fn number(text: &str) -> io::Result<i64> {
+fn number<N: FromStr>(text: &str) -> io::Result<N> {
     text.parse().map_err(|_| not_resp())
-}
-
-fn count(text: &str) -> io::Result<usize> {
-    usize::try_from(number(text)?).map_err(|_| not_resp())
 }
 
 /// Reads values however they come in.
 #[derive(Default)]
 pub(super) struct Reader {
     /// Arrays that have begun, the innermost last: how many values each lacks, and those that have come.
-    open: Vec<(usize, Vec<Value>)>,
+    open: Vec<(u32, Vec<Value>)>,
 }
 
 impl Reader {
     /// Takes the next value off some bytes. If not all of it has come, keeps what has come of an array, and returns nothing.
     pub(super) fn read(&mut self, input: &mut &[u8]) -> io::Result<Option<Value>> {
-        while let Some(Line { kind, text, mut rest }) = Line::read(input)? {
+        while let Some((kind, text, mut rest)) = line(input)? {
             let value = match kind {
                 b'+' if text == "OK" => Value::Okay,
                 b'+' => Value::SimpleString(text.to_owned()),
@@ -126,13 +116,13 @@ impl Reader {
                 b':' => Value::Int(number(text)?),
                 b'$' | b'*' if text == "-1" => Value::Nil,
                 b'$' => {
-                    let len = count(text)?.saturating_add(2);
+                    let len = (number::<u32>(text)? as usize).saturating_add(2);
                     let Some((bytes, behind)) = rest.split_at_checked(len) else { break };
                     rest = behind;
                     Value::BulkString(bytes.strip_suffix(b"\r\n").ok_or_else(not_resp)?.to_vec())
                 }
                 b'*' if self.open.len() == DEPTH => return Err(not_resp()),
-                b'*' => match count(text)? {
+                b'*' => match number::<u32>(text)? {
                     0 => Value::Array(Vec::new()),
                     missing => {
                         self.open.push((missing, Vec::new()));

@@ -25,23 +25,20 @@ pub(crate) struct Script {
 
 impl Script {
     pub(crate) const fn new(name: &'static str, code: &'static str) -> Self {
-        Self::of(name, code, false)
+        Self { name, code, despite_oom: false, hashes: [OnceLock::new(), OnceLock::new()] }
     }
 
     /// Returns a script that a full memory must not stop.
     pub(crate) const fn despite_oom(name: &'static str, code: &'static str) -> Self {
-        Self::of(name, code, true)
-    }
-
-    const fn of(name: &'static str, code: &'static str, despite_oom: bool) -> Self {
-        Self { name, code, despite_oom, hashes: [OnceLock::new(), OnceLock::new()] }
+        let mut script = Self::new(name, code);
+        script.despite_oom = true;
+        script
     }
 
     pub(crate) const fn name(&self) -> &'static str {
         self.name
     }
 
-    /// Runs the script on a Redis of this major version.
     pub(crate) async fn run<F>(
         &self,
         major: u32,

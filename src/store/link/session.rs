@@ -25,22 +25,20 @@ impl Purpose {
 
 /// Connections that have shown that one Redis process is at their other ends. They are made, polled and given up together.
 pub(crate) struct Session<I> {
-    transports: Transports,
+    /// One for each purpose, in their order.
+    pub(super) transports: Vec<Arc<dyn Transport>>,
     /// The server, if Sentinels or nodes of a cluster have named it.
     pub(super) server: Option<String>,
     pub(crate) process: RedisProcess,
     /// What the store's handshake has learnt on it.
     pub(crate) identity: I,
     /// What the last poll has found.
-    look: ArcSwap<Look>,
+    pub(crate) look: ArcSwap<Look>,
 }
-
-/// A connection for each purpose, in their order.
-pub(super) type Transports = Box<[Arc<dyn Transport>]>;
 
 impl<I> Session<I> {
     pub(super) fn new(
-        transports: Transports,
+        transports: Vec<Arc<dyn Transport>>,
         server: Option<String>,
         look: Look,
         identity: I,
@@ -69,16 +67,6 @@ impl<I> Session<I> {
     pub(crate) fn clock_agrees(&self, reading: Clock) -> bool {
         self.look.load().clock.agrees(reading)
     }
-
-    /// Whether Redis may evict any key, as of the last poll.
-    pub(crate) fn may_evict(&self) -> bool {
-        self.look.load().may_evict
-    }
-
-    /// Notes what a poll has found.
-    pub(super) fn note(&self, look: Look) {
-        self.look.store(Arc::new(look));
-    }
 }
 
 /// What a store does on the first connection of a session: `I` is what it learns there.
@@ -96,11 +84,6 @@ pub(crate) trait Handshake<I>: Send + Sync {
         process: &'a RedisProcess,
         identity: &'a I,
     ) -> BoxFuture<'a, Result<(), StoreError>>;
-
-    /// Whether a session serves several filters, and outlasts trouble with one of them.
-    fn serves_several(&self) -> bool {
-        false
-    }
 }
 
 #[cfg(test)]
@@ -115,6 +98,6 @@ pub(crate) mod tests {
     ) -> Arc<Session<I>> {
         let process = RedisProcess { run, major: 7 };
         let look = Look { process, clock: Clock::now(0), may_evict: false };
-        Arc::new(Session::new(vec![transport; Purpose::ALL.len()].into(), None, look, identity))
+        Arc::new(Session::new(vec![transport; Purpose::ALL.len()], None, look, identity))
     }
 }

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use ::redis::{Value, cmd};
 use arc_swap::ArcSwap;
-use futures_util::future::try_join_all;
+use futures_util::future::{join_all, try_join_all};
 use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
 use tokio::time::{Instant, sleep, timeout};
@@ -20,8 +20,8 @@ use super::breaker::CircuitBreaker;
 use super::connector::Connector;
 use super::refusal::Consequences;
 use super::resp::Packed;
-use super::session::{Handshake, Purpose, Session, Transports};
-use super::transport::{Look, inspect, meaning};
+use super::session::{Handshake, Purpose, Session};
+use super::transport::{HANDSHAKE, Look, Transport, exchange, inspect, meaning};
 use crate::error::StoreError;
 use crate::random;
 use crate::refusal::Retry;
@@ -32,7 +32,6 @@ const POLL: Duration = Duration::from_secs(1);
 /// The first and the longest wait between two attempts to connect.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(50), Duration::from_millis(500));
 
-/// One supervised session after the other.
 pub(crate) struct Link<I> {
     connector: Arc<dyn Connector>,
     handshake: Arc<dyn Handshake<I>>,
@@ -71,9 +70,9 @@ impl<I: Send + Sync> Link<I> {
         self.current.load().as_ref().as_ref().ok().cloned()
     }
 
-    /// Returns why there is no session, if there is none.
-    pub(crate) fn trouble(&self) -> Option<StoreError> {
-        self.current.load().as_ref().as_ref().err().cloned()
+    /// Returns the session in use, or why there is none.
+    pub(crate) fn session(&self) -> Result<Arc<Session<I>>, StoreError> {
+        (**self.current.load()).clone()
     }
 
     pub(crate) fn uses(&self, session: &Arc<Session<I>>) -> bool {
@@ -105,7 +104,7 @@ impl<I: Send + Sync> Link<I> {
             }
         };
         timeout(deadline, connected).await.ok();
-        (**self.current.load()).clone()
+        self.session()
     }
 
     /// Sends commands together and returns their replies. Without an answer the call counts as given up.
@@ -131,11 +130,8 @@ impl<I: Send + Sync> Link<I> {
                 StoreError::Refused { reason, .. } => Consequences::read(reason).retry,
                 _ => Retry::Anew,
             };
-            match retry {
-                Retry::Never | Retry::Soon => {}
-                Retry::Elsewhere if self.handshake.serves_several() => self.look_now(),
-                // The node may serve the slot again, without the inserts that came elsewhere.
-                Retry::Elsewhere | Retry::Anew => self.withdraw_because(session, error.reason()),
+            if retry == Retry::Anew {
+                self.withdraw_because(session, error.reason());
             }
         })
     }
@@ -226,7 +222,18 @@ impl<I: Send + Sync> Link<I> {
     }
 
     async fn connect(&self) -> Result<Arc<Session<I>>, StoreError> {
-        let (transports, look) = self.open().await?;
+        let opened = try_join_all(Purpose::ALL.map(async |_| self.connector.connect().await)).await;
+        let transports = opened.map_err(|error| meaning(&error))?;
+        let look = self.inspect(&transports).await?;
+        // Some users may not send this, which changes nothing. It comes after the first reply: a server that hangs up says why in
+        // reply to the first command.
+        join_all(Purpose::ALL.map(|purpose| {
+            let of = format!("{purpose:?}").to_lowercase();
+            let name = format!("bloom-guard:{}:{of}", self.filter);
+            let command = cmd("CLIENT").arg("SETNAME").arg(name).clone();
+            exchange(&*transports[purpose as usize], command.into(), HANDSHAKE)
+        }))
+        .await;
         let server = self.connector.server();
         let identity = self.handshake.join(&*transports[0], &look.process).await?;
         if let Some(reason) = self.connector.replaced(server.as_deref(), false).await {
@@ -235,33 +242,27 @@ impl<I: Send + Sync> Link<I> {
         Ok(Arc::new(Session::new(transports, server, look, identity)))
     }
 
-    /// Opens a connection for each purpose, all to one process.
-    async fn open(&self) -> Result<(Transports, Look), StoreError> {
-        let opened = Purpose::ALL.map(async |purpose| {
-            let transport = self.connector.connect().await.map_err(|error| meaning(&error))?;
-            let look = inspect(&*transport, self.connector.is_to_a_cluster()).await?;
-            // Some users may not send this, which changes nothing. It comes after the first reply: a server that hangs up says why in
-            // reply to the first command.
-            let purpose = format!("{purpose:?}").to_lowercase();
-            let name = format!("bloom-guard:{}:{purpose}", self.filter);
-            transport.tell(cmd("CLIENT").arg("SETNAME").arg(name).clone().into());
-            Ok::<_, StoreError>((transport, look))
-        });
-        let (transports, looks): (Vec<_>, Vec<_>) = try_join_all(opened).await?.into_iter().unzip();
-        Ok((transports.into(), one_process(looks)?))
+    /// Asks on each connection who answers. Fails unless one process does on all.
+    async fn inspect(&self, transports: &[Arc<dyn Transport>]) -> Result<Look, StoreError> {
+        let is_node = self.connector.is_to_a_cluster();
+        let looks = transports.iter().map(|transport| inspect(&**transport, is_node));
+        let mut looks = try_join_all(looks).await?.into_iter();
+        let first = looks.next().ok_or_else(StoreError::not_yet)?;
+        if looks.any(|look| look.process != first.process) {
+            let reason = "different redis processes answer at the same address";
+            return Err(StoreError::disconnected(reason));
+        }
+        Ok(first)
     }
 
     /// Polls a session until it cannot be trusted any more; returns why.
     async fn poll(&self, session: &Arc<Session<I>>) -> StoreError {
         loop {
             timeout(POLL, self.look.notified()).await.ok();
-            if let Some(withdrawn) = self.trouble() {
+            if let Err(withdrawn) = self.session() {
                 return withdrawn;
             }
-            let looks = Purpose::ALL.map(async |purpose| {
-                inspect(&*session.transport(purpose), self.connector.is_to_a_cluster()).await
-            });
-            let look = match try_join_all(looks).await.and_then(one_process) {
+            let look = match self.inspect(&session.transports).await {
                 Ok(look) => look,
                 Err(error) => return error,
             };
@@ -272,7 +273,7 @@ impl<I: Send + Sync> Link<I> {
             if !session.clock_agrees(look.clock) {
                 return StoreError::disconnected("redis's clock and this machine's have parted");
             }
-            session.note(look);
+            session.look.store(Arc::new(look));
             self.note_answered();
             let transport = session.transport(Purpose::Checks);
             let recheck = self.handshake.recheck(&*transport, &session.process, &session.identity);
@@ -285,17 +286,6 @@ impl<I: Send + Sync> Link<I> {
                 return end;
             }
         }
-    }
-}
-
-/// Returns the first connection's look, if one process has answered on all.
-fn one_process(looks: Vec<Look>) -> Result<Look, StoreError> {
-    let mut looks = looks.into_iter();
-    let first = looks.next().ok_or_else(StoreError::not_yet)?;
-    if looks.all(|look| look.process == first.process) {
-        Ok(first)
-    } else {
-        Err(StoreError::disconnected("different redis processes answer at the same address"))
     }
 }
 

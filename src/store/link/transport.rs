@@ -9,7 +9,6 @@ use tokio::time::{Instant, timeout};
 use super::process::{RedisProcess, may_evict};
 use super::resp::Packed;
 use crate::error::StoreError;
-use crate::refusal::Refusal;
 use crate::store::BoxFuture;
 use crate::store::link::refusal::Consequences;
 use crate::store::link::reply::Reply;
@@ -20,9 +19,6 @@ pub(crate) trait Transport: Send + Sync {
     /// Sends commands together and returns a reply to each, or the first refusal. If the future is dropped, they may be executed all
     /// the same.
     fn send(&self, packed: Packed) -> BoxFuture<'_, RedisResult<Vec<Value>>>;
-
-    /// Sends commands without waiting for replies, if there is room.
-    fn tell(&self, _packed: Packed) {}
 
     /// Returns the address of its near end, where it has one.
     fn local(&self) -> Option<SocketAddr> {
@@ -112,38 +108,20 @@ pub(crate) async fn ask(
 pub(crate) struct Look {
     pub(crate) process: RedisProcess,
     pub(crate) clock: Clock,
+    /// Whether Redis may evict any key.
     pub(crate) may_evict: bool,
 }
 
-/// Asks which Redis process answers, what time it has, and what it evicts.
+/// Asks which Redis process answers, what it evicts, and then what time it has: a Sentinel answers INFO, and refuses TIME.
 pub(super) async fn inspect(transport: &dyn Transport, as_node: bool) -> Result<Look, StoreError> {
     let infos =
         ["server", "replication", "memory"].iter().map(|section| cmd("INFO").arg(section).clone());
-    let commands = infos.chain([cmd("TIME")]).collect();
-    let replies = match exchange(transport, commands, HANDSHAKE).await {
-        Ok(replies) => replies,
-        Err(error) => return Err(named(transport, as_node, error).await),
-    };
-    let read = Instant::now();
-    let mut replies = Reply::new("INFO", Value::Array(replies)).array()?;
-    let time = replies.pop().unwrap_or_else(|| Reply::new("TIME", Value::Nil));
-    let info = replies.into_iter().map(Reply::text).collect::<Result<String, _>>()?;
+    let infos = exchange(transport, infos.collect(), HANDSHAKE).await?.into_iter();
+    let info = infos.map(|info| Reply::new("INFO", info).text()).collect::<Result<String, _>>()?;
     let process = RedisProcess::parse(&info, as_node)?;
-    let [seconds, micros] = time.fields()?;
-    let us = Reply::time(&seconds, &micros)?;
-    Ok(Look { process, clock: Clock { read, us }, may_evict: may_evict(&info) })
-}
-
-/// Returns an error that names the kind of a server without keys: a Sentinel refuses TIME.
-async fn named(transport: &dyn Transport, as_node: bool, refused: StoreError) -> StoreError {
-    if let StoreError::Refused { doubt: Doubt::Refused(Refusal::UNSUPPORTED), .. } = refused
-        && let Ok(info) = ask(transport, "INFO", cmd("INFO").arg("server").clone(), HANDSHAKE).await
-        && let Ok(info) = info.text()
-        && let Err(named) = RedisProcess::serves_keys(&info, as_node)
-    {
-        return named;
-    }
-    refused
+    let [seconds, micros] = ask(transport, "TIME", cmd("TIME"), HANDSHAKE).await?.fields()?;
+    let clock = Clock::now(Reply::time(&seconds, &micros)?);
+    Ok(Look { process, clock, may_evict: may_evict(&info) })
 }
 
 #[cfg(test)]

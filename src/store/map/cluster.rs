@@ -118,13 +118,12 @@ fn read_map(slots: &[i64], ranges: Reply, asked: &Server) -> Result<Map, StoreEr
             return Err(odd(SLOTS, "a range without an end"));
         };
         let range = first.int()?..=last.int()?;
-        let serving = slots.iter().zip(&mut map).filter(|(slot, _)| range.contains(slot));
-        let mut serving = serving.map(|(_, serving)| serving).peekable();
-        if serving.peek().is_some()
-            && let Some(node) = fields.next()
-        {
-            let node = read_node(node, asked)?;
-            serving.for_each(|serving| *serving = Some(node.clone()));
+        let Some(node) = fields.next() else { continue };
+        let node = read_node(node, asked)?;
+        for (slot, serving) in slots.iter().zip(&mut map) {
+            if range.contains(slot) {
+                *serving = Some(node.clone());
+            }
         }
     }
     if map.iter().all(Option::is_none) {
@@ -143,11 +142,8 @@ fn read_node(node: Reply, asked: &Server) -> Result<Server, StoreError> {
         return Err(odd(SLOTS, "a node without a port"));
     };
     let host = if host.is_nil() { String::new() } else { host.text()? };
-    let port = port.int()?;
-    Ok(Server {
-        host: if host.is_empty() { asked.host.clone() } else { host },
-        port: u16::try_from(port).map_err(|_| odd(SLOTS, format!("the port {port}")))?,
-    })
+    let host = if host.is_empty() { asked.host.clone() } else { host };
+    Ok(Server { host, port: port.port()? })
 }
 
 impl fmt::Debug for Slots {
@@ -301,7 +297,7 @@ mod tests {
         for (nodes, words) in [
             (vec![], "no node for slot 5"),
             (vec![Value::Array(vec![Value::Nil])], "a node without a port"),
-            (vec![node(Some("a"), 65_536)], "the port 65536"),
+            (vec![node(Some("a"), 65_536)], "the integer 65536"),
             (vec![Value::Int(7)], "the integer 7"),
         ] {
             let error = named(5, vec![(0, 99, nodes)]).unwrap_err();

@@ -42,7 +42,6 @@ impl Endpoint {
         Ok(Self { access: access.clone(), ..self.clone() })
     }
 
-    /// Returns a connector to a server that was named.
     pub(super) fn dial(&self, server: &Server) -> Arc<dyn Connector> {
         let by_tls = matches!(self.server.addr(), ConnectionAddr::TcpTls { .. });
         let server = self.server.clone().set_addr(server.clone().addr(by_tls));
@@ -60,7 +59,7 @@ impl Endpoint {
     }
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Server {
     pub(super) host: String,
     pub(super) port: u16,

@@ -42,10 +42,9 @@ impl<N: Names> Named<N> {
     async fn named(&self, age: Duration) -> io::Result<Server> {
         // All that wait for one answer share it.
         let now = Instant::now();
-        let oldest = now.checked_sub(age).unwrap_or(now);
         let mut last = self.last.lock().await;
         if let Some((server, at)) = &*last
-            && *at >= oldest
+            && *at + age >= now
         {
             return Ok(server.clone());
         }

@@ -40,8 +40,11 @@ struct Sentinel {
 
 impl Sentinels {
     pub(super) fn new(sentinels: &[ConnectionInfo], name: &Arc<str>, endpoint: &Endpoint) -> Self {
+        // They have credentials of their own.
+        let mut access = endpoint.access.clone();
+        access.credentials = None;
         let sentinel = |info: &ConnectionInfo| Sentinel {
-            address: Address::new(info.clone(), endpoint.access.to_sentinels()),
+            address: Address::new(info.clone(), access.clone()),
             transport: Mutex::default(),
         };
         let each = sentinels.iter().map(sentinel).collect();
@@ -97,9 +100,7 @@ impl Sentinel {
             return Err(odd(ASKED, answer));
         }
         let [host, port] = reply.fields()?;
-        let port = port.int()?;
-        let no_port = |_| odd(ASKED, format!("the port {port}"));
-        Ok(Server { host: host.text()?, port: u16::try_from(port).map_err(no_port)? })
+        Ok(Server { host: host.text()?, port: port.port()? })
     }
 }
 

@@ -75,7 +75,7 @@ impl<'a> Parts<'a> {
         let server = servers.pop().filter(|_| servers.is_empty());
         let server =
             server.ok_or("it names several hosts, and is no +sentinel:// and no +cluster://")?;
-        let info = self.info(server, self.account()?.set_db(database))?;
+        let info = info(server.addr(self.tls), self.account()?.set_db(database))?;
         Ok(Endpoint::new(Place::Address, info))
     }
 
@@ -102,9 +102,12 @@ impl<'a> Parts<'a> {
             return Err("sentinel_username has no sentinel_password beside it".to_owned());
         }
         let sentinels = self.servers(26_379)?.into_iter();
-        let sentinels = sentinels.map(|server| self.info(server, asked.clone()));
+        let sentinels = sentinels.map(|server| info(server.addr(self.tls), asked.clone()));
         let sentinels = sentinels.collect::<Result<_, _>>()?;
-        let primary = self.any(self.account()?.set_db(database(number, &given)?))?;
+        let primary = info(
+            Server::default().addr(self.tls),
+            self.account()?.set_db(database(number, &given)?),
+        )?;
         Ok(Endpoint::new(Place::Sentinels(sentinels, decoded(name)?.into()), primary))
     }
 
@@ -113,7 +116,8 @@ impl<'a> Parts<'a> {
         if !self.path.is_empty() {
             return Err("a cluster has one database, so nothing follows its hosts".to_owned());
         }
-        Ok(Endpoint::new(Place::Cluster(self.servers(6_379)?), self.any(self.account()?)?))
+        let primary = info(Server::default().addr(self.tls), self.account()?)?;
+        Ok(Endpoint::new(Place::Cluster(self.servers(6_379)?), primary))
     }
 
     /// Returns the servers that the URL names. A Sentinel that is named twice would have two votes.
@@ -151,15 +155,6 @@ impl<'a> Parts<'a> {
         let (user, password) = self.user.split_once(':').unwrap_or((self.user, ""));
         account(Some(&user), Some(&password))
     }
-
-    fn info(&self, server: Server, account: RedisConnectionInfo) -> Result<ConnectionInfo, String> {
-        info(server.addr(self.tls), account)
-    }
-
-    /// Returns how to connect to a server that Sentinels or nodes will name.
-    fn any(&self, account: RedisConnectionInfo) -> Result<ConnectionInfo, String> {
-        self.info(Server { host: String::new(), port: 0 }, account)
-    }
 }
 
 fn server(text: &str, default_port: u16) -> Result<Server, String> {
@@ -184,7 +179,6 @@ fn server(text: &str, default_port: u16) -> Result<Server, String> {
     Ok(Server { host: host.ok_or("it lacks a host, or one is no name or address")?, port })
 }
 
-/// Returns the database that the path or `db` names.
 fn database(path: &str, given: &Parameters<'_>) -> Result<i64, String> {
     let number = match (path, given.get("db").copied()) {
         ("", None) => return Ok(0),

@@ -12,7 +12,7 @@ use super::fleet::Fleet;
 use crate::error::StoreError;
 use crate::id::{Digest, Digester};
 use crate::store::link::node::Node;
-use crate::store::link::refusal::serves_no_slot;
+use crate::store::link::refusal::{has_moved, serves_no_slot};
 use crate::store::link::reply::Reply;
 use crate::store::link::resp::Packed;
 use crate::store::link::script::Script;
@@ -81,15 +81,21 @@ impl Connection {
     ) -> Result<Vec<Value>, StoreError> {
         let said = self.node.link.ask(self.purpose, &self.on, packed, deadline).await;
         said.inspect_err(|error| {
-            if self.on.identity.are_several() && serves_no_slot(error) {
-                self.leave();
+            let has_moved =
+                matches!(error, StoreError::Refused { reason, .. } if has_moved(reason));
+            // The node may serve the slot again, without the inserts that came elsewhere. Of a filter in one shard a momentary
+            // CLUSTERDOWN leaves nothing.
+            if has_moved || self.on.identity.are_several() && serves_no_slot(error) {
+                self.withdraw();
             }
         })
     }
 
-    /// Has the shard joined anew. Where its node does not serve it, at once: the node may serve it again, without the inserts that came
-    /// elsewhere.
-    pub(crate) fn leave(&self) {
+    /// Has the shard joined anew: on the session, where other shards share it, else on a new one.
+    pub(crate) fn withdraw(&self) {
+        if !self.on.identity.are_several() {
+            return self.node.link.withdraw(&self.on);
+        }
         if self.is_joined() {
             let reason = "the shard's metadata or its data are not those the connection met";
             self.on.identity.note(self.shard, Err(StoreError::disconnected(reason)));

@@ -83,10 +83,7 @@ impl Shard {
     /// Returns a connection that has joined this shard's metadata, or why there is none, if that is known.
     pub(crate) fn current(&self, purpose: Purpose) -> Result<Connection, StoreError> {
         let node = self.node();
-        let on = node
-            .link
-            .current()
-            .ok_or_else(|| node.link.trouble().unwrap_or_else(StoreError::not_yet))?;
+        let on = node.link.session()?;
         Connection::of(Arc::new(NodeSession { node, on }), purpose, self.number)
     }
 
@@ -115,15 +112,6 @@ impl Shard {
             if self.of == 1 || timeout_at(end, joins).await.is_err() {
                 return Err(trouble);
             }
-        }
-    }
-
-    /// Has this shard joined anew: on the connection's session, where other shards share it, else on a new one.
-    pub(crate) fn withdraw(&self, connection: &Connection) {
-        if self.of > 1 {
-            connection.leave();
-        } else {
-            connection.node.link.withdraw(&connection.on);
         }
     }
 
@@ -274,7 +262,7 @@ impl Shard {
         if !self.is_on(connection) {
             return Err(Doubt::Disconnected);
         }
-        if connection.on.may_evict() && !self.known.settings().accept_eviction {
+        if connection.on.look.load().may_evict && !self.known.settings().accept_eviction {
             return Err(Doubt::Refused(Refusal::EVICTION));
         }
         let complete = self.known.recent.are_in(&connection.identity.incarnation);

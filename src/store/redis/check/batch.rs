@@ -268,7 +268,7 @@ impl Shard {
         let head = said?;
         if !head.holds_all(connection) || head.last < known {
             // Metadata or bits are others, or older copies: the next join finds out what has happened.
-            self.withdraw(connection);
+            connection.withdraw();
             return Err(Doubt::Suspect);
         }
         self.known.seen.note(&connection.identity.incarnation, head.stamp);
