@@ -10,8 +10,6 @@ pub(crate) enum Retry {
     Never,
     /// It may be accepted in a moment.
     Soon,
-    /// The same, by another node: what was asked for is there.
-    Elsewhere,
     /// The same, by a new session: the other end is not what it was when it answered the handshake.
     Anew,
 }
@@ -128,7 +126,7 @@ refusals! {
         // The slot is on its way to another node.
         "TRYAGAIN" => Soon,
         // It serves the slot no more. Whoever connects next asks which node does.
-        "MOVED" => Elsewhere,
+        "MOVED" => Soon,
         // The slot is on its way, and the key is not here any more, or never was.
         "ASK" => Soon,
         "CROSSSLOT" => Never;

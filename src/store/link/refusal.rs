@@ -59,7 +59,7 @@ fn begins(words: &str, start: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::refusal::Retry::{Anew, Elsewhere, Never, Soon};
+    use crate::refusal::Retry::{Anew, Never, Soon};
     use crate::verdict::Doubt::{Damaged, Gone, Refused};
 
     /// What redis-server 6.2, 7.0 and 8.2 and `RedisBloom` 2.8 say, word for word.
@@ -85,7 +85,7 @@ mod tests {
         ("CLUSTERDOWN Hash slot not served", Refused(Refusal::CLUSTER), Soon),
         ("CLUSTERDOWN The cluster is down", Refused(Refusal::CLUSTER), Soon),
         ("TRYAGAIN Multiple keys request during rehashing of slot", Refused(Refusal::CLUSTER), Soon),
-        ("MOVED 3828 127.0.0.1:7002", Refused(Refusal::CLUSTER), Elsewhere),
+        ("MOVED 3828 127.0.0.1:7002", Refused(Refusal::CLUSTER), Soon),
         ("ASK 3828 127.0.0.1:7002", Refused(Refusal::CLUSTER), Soon),
         ("CROSSSLOT Keys in request don't hash to the same slot", Refused(Refusal::CLUSTER), Never),
         ("WRONGTYPE Operation against a key holding the wrong kind of value", Damaged, Never),

@@ -96,11 +96,6 @@ pub(crate) trait Handshake<I>: Send + Sync {
         process: &'a RedisProcess,
         identity: &'a I,
     ) -> BoxFuture<'a, Result<(), StoreError>>;
-
-    /// Whether a session serves several filters, and outlasts trouble with one of them.
-    fn serves_several(&self) -> bool {
-        false
-    }
 }
 
 #[cfg(test)]

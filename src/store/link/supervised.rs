@@ -131,11 +131,8 @@ impl<I: Send + Sync> Link<I> {
                 StoreError::Refused { reason, .. } => Consequences::read(reason).retry,
                 _ => Retry::Anew,
             };
-            match retry {
-                Retry::Never | Retry::Soon => {}
-                Retry::Elsewhere if self.handshake.serves_several() => self.look_now(),
-                // The node may serve the slot again, without the inserts that came elsewhere.
-                Retry::Elsewhere | Retry::Anew => self.withdraw_because(session, error.reason()),
+            if retry == Retry::Anew {
+                self.withdraw_because(session, error.reason());
             }
         })
     }

@@ -94,7 +94,7 @@ impl Shard {
                 ("OTHER", _) => {
                     // The metadata were lost or made anew: the next connection joins them.
                     self.view.store(None);
-                    self.withdraw(connection);
+                    connection.withdraw();
                     return Err(StoreError::not_yet());
                 }
                 _ => return Err(odd(ADD.name(), outcome)),

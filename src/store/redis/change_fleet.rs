@@ -56,7 +56,7 @@ impl Shard {
             ("OVERTAKEN", _) => Err(StoreError::overtaken()),
             // The metadata were lost or made anew: the next connection joins them.
             ("KEY", _) => {
-                self.withdraw(&connection);
+                connection.withdraw();
                 Err(StoreError::changing())
             }
             _ => Err(odd(CHANGE_FLEET.name(), outcome)),

@@ -81,15 +81,18 @@ impl Connection {
     ) -> Result<Vec<Value>, StoreError> {
         let said = self.node.link.ask(self.purpose, &self.on, packed, deadline).await;
         said.inspect_err(|error| {
-            if self.on.identity.are_several() && serves_no_slot(error) {
-                self.leave();
+            if serves_no_slot(error) {
+                self.withdraw();
             }
         })
     }
 
-    /// Has the shard joined anew. Where its node does not serve it, at once: the node may serve it again, without the inserts that came
-    /// elsewhere.
-    pub(crate) fn leave(&self) {
+    /// Has the shard joined anew: on the same session, where other shards share it, else on a new one. Where its node does not serve it,
+    /// at once: the node may serve it again, without the inserts that came elsewhere.
+    pub(crate) fn withdraw(&self) {
+        if self.on.identity.0.len() == 1 {
+            return self.node.link.withdraw(&self.on);
+        }
         if self.is_joined() {
             let reason = "the shard's metadata or its data are not those the connection met";
             self.on.identity.note(self.shard, Err(StoreError::disconnected(reason)));
@@ -121,10 +124,6 @@ impl Identities {
     pub(crate) fn none(shards: usize) -> Self {
         let place = |_| ArcSwap::from_pointee(Err(StoreError::not_yet()));
         Self((0..shards).map(place).collect())
-    }
-
-    fn are_several(&self) -> bool {
-        self.0.len() > 1
     }
 
     pub(crate) fn of(&self, shard: usize) -> Place {

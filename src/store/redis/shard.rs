@@ -112,18 +112,9 @@ impl Shard {
                     Ok(connection) => return Ok(connection),
                     Err(trouble) => trouble,
                 };
-            if self.of == 1 || timeout_at(end, joins).await.is_err() {
+            if timeout_at(end, joins).await.is_err() {
                 return Err(trouble);
             }
-        }
-    }
-
-    /// Has this shard joined anew: on the connection's session, where other shards share it, else on a new one.
-    pub(crate) fn withdraw(&self, connection: &Connection) {
-        if self.of > 1 {
-            connection.leave();
-        } else {
-            connection.node.link.withdraw(&connection.on);
         }
     }
 

@@ -598,7 +598,7 @@ pub(crate) fn take_late<P: 'static>(asks: impl Fn(&P) -> bool) -> Vec<P> {
         raw("store/redis/incarnation/join_all.rs", "        if has_moved(reason) {\n", "        if !SEEDED && has_moved(reason) {\n"),
     ]),
     bug("what a node took of a shard elsewhere forgotten when it is back", ANY, &[
-        raw("store/redis/connection.rs", " && serves_no_slot(error) {\n", " && !SEEDED && serves_no_slot(error) {\n"),
+        raw("store/redis/connection.rs", "if serves_no_slot(error) {\n", "if !SEEDED && serves_no_slot(error) {\n"),
         raw("store/redis/incarnation/join.rs", "if !serves_no_slot(error) => Ok(()),\n", "if SEEDED || !serves_no_slot(error) => Ok(()),\n"),
     ]),
     bug("an absence believed that a session reports which was left", ANY, &[

@@ -147,13 +147,6 @@ impl<'a> Part<'a> {
         self.question = Some(Question { keys, header, digests, positions, fence, known });
     }
 
-    /// Notes why Redis said nothing.
-    fn fail(&mut self, error: &StoreError) {
-        if self.question.is_some() {
-            self.take(Err(error.doubt()));
-        }
-    }
-
     fn take(&mut self, said: Result<BatchReply, Doubt>) {
         let Some(question) = self.question.take() else { return };
         let Question { header, digests, fence, known, .. } = question;
@@ -268,7 +261,7 @@ impl Shard {
         let head = said?;
         if !head.holds_all(connection) || head.last < known {
             // Metadata or bits are others, or older copies: the next join finds out what has happened.
-            self.withdraw(connection);
+            connection.withdraw();
             return Err(Doubt::Suspect);
         }
         self.known.seen.note(&connection.identity.incarnation, head.stamp);
@@ -331,7 +324,7 @@ pub(super) async fn ask(parts: &mut [Part<'_>], at_once: usize, deadline: Durati
                 first.node.link.withdraw(&first.on);
             }
         }
-        Err(error) => parts.iter_mut().for_each(|part| part.fail(&error)),
+        Err(error) => parts.iter_mut().for_each(|part| part.take(Err(error.doubt()))),
     }
 }
 

@@ -202,10 +202,6 @@ impl Handshake<Identities> for JoinAll {
             self.why_none_is_joined(identities).map_or(Ok(()), Err)
         })
     }
-
-    fn serves_several(&self) -> bool {
-        !self.is_of_one()
-    }
 }
 
 #[cfg(test)]

@@ -136,7 +136,7 @@ impl Due {
                 "BUSY" => return Ok(None),
                 "OLD" | "LOST" => {}
                 // The metadata were lost: the next connection joins them anew.
-                "OTHER" => self.shard.withdraw(&connection),
+                "OTHER" => connection.withdraw(),
                 _ => return Err(odd(LEASE.name(), outcome)),
             }
             self.view = self.shard.look(CALL).await?.1;
