@@ -46,8 +46,10 @@ impl Shard {
         match (outcome.as_str(), fields.first()) {
             ("OK", _) if how == Change::Judge => Ok(()),
             ("OK", Some(number)) => {
-                self.known.note_change(change, number.int()?);
-                if *change != FleetChange::Rebuild {
+                let number = number.int()?;
+                if let Some(mode) = change.mode() {
+                    // Before a poll shows it, Redis may have lost it.
+                    self.known.common.note_mode(mode, number);
                     // No process acts on what it read before.
                     sleep(HOLDS).await;
                 }
@@ -64,21 +66,27 @@ impl Shard {
     }
 }
 
+impl FleetChange {
+    /// Returns the mode that it sets.
+    fn mode(&self) -> Option<Mode> {
+        match self {
+            Self::Mode(mode) => Some(*mode),
+            Self::Enforce { .. } => Some(Mode::Enforce),
+            Self::Rebuild => None,
+        }
+    }
+}
+
 /// Returns the mode, the number of the mode that it replaces, the moment after which the live filter's rebuild began, and
 /// the incarnation of both, as a shard takes them.
 fn arguments(change: &FleetChange, shard: usize) -> ([String; 3], &[u8]) {
-    let none = String::new;
-    let (seen, after) = match change {
-        FleetChange::Mode(mode) => return ([mode.letter().to_string(), none(), none()], &[]),
-        FleetChange::Enforce { seen, after } => (seen, after),
-        FleetChange::Rebuild => return ([none(), none(), none()], &[]),
+    let mode = change.mode().map_or_else(String::new, |mode| mode.letter().to_string());
+    let FleetChange::Enforce { seen, after } = change else {
+        return ([mode, String::new(), String::new()], &[]);
     };
-    // A shard that was not seen has no incarnation of which anything could be said.
-    let (Some(seen), Some(after)) = (seen.metadata.get(shard), after.metadata.get(shard)) else {
-        return ([none(), none(), none()], b"none");
-    };
-    let mode = Mode::Enforce.letter().to_string();
-    ([mode, seen.mode_number.to_string(), after.now_us.to_string()], &seen.incarnation)
+    let seen = &seen.metadata[shard];
+    let after_us = after.metadata[shard].now_us;
+    ([mode, seen.mode_number.to_string(), after_us.to_string()], &seen.incarnation)
 }
 
 #[cfg(test)]
@@ -102,6 +110,5 @@ mod tests {
         let text = |of: &str| of.to_owned();
         assert_eq!(arguments(&enforce, 0), ([text("e"), text("7"), text("20")], &b"10"[..]));
         assert_eq!(arguments(&enforce, 1), ([text("e"), text("8"), text("1020")], &b"1000"[..]));
-        assert_eq!(arguments(&enforce, 2).1, b"none");
     }
 }
