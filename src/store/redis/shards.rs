@@ -195,8 +195,7 @@ impl Shards {
 
     /// The filter is live if any shard is.
     pub(crate) fn condition(&self) -> Condition {
-        let others = self.all[1..].iter().map(|shard| shard.condition());
-        Condition::of_shards(self.all[0].condition(), others)
+        Condition::of_shards(self.all.iter().map(|shard| shard.condition()).collect())
     }
 }
 
