@@ -6,9 +6,10 @@ use arc_swap::ArcSwap;
 use tokio::time::Instant;
 
 use super::process::RedisProcess;
-use super::transport::{Clock, Look, Transport};
+use super::transport::{Look, Transport};
 use crate::error::StoreError;
 use crate::store::BoxFuture;
+use crate::store::clock::Clock;
 
 /// What a connection is for: each has its own, so that no check waits behind an import or an upload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

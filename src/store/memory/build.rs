@@ -31,7 +31,7 @@ impl MemoryBuild {
         let least = last.map_or(0, |last| last.generation.get() + 1);
         Some(Self {
             store: Arc::clone(store),
-            token: Generation::new(store.clock.now_us().max(least))?,
+            token: Generation::new(store.clock.at(Instant::now()).max(least))?,
             previous: last.map(|last| last.items),
             leased: Instant::now(),
             sizing: Sizing::DEFAULT,
