@@ -62,10 +62,6 @@ impl JoinAll {
         self.here[number].store(true, Ordering::SeqCst);
     }
 
-    fn is_of_one(&self) -> bool {
-        self.shards.len() == 1
-    }
-
     /// Joins a shard, and notes what was learnt, or why nothing was: the others answer all the same.
     async fn join_one(
         &self,
@@ -82,7 +78,7 @@ impl JoinAll {
                 shard.joins.notify_waiters();
             }
             Err(error @ StoreError::NoAnswer { .. }) => return Err(error),
-            Err(error) if self.is_of_one() => return Err(error),
+            Err(error) if self.shards.len() == 1 => return Err(error),
             Err(error) => {
                 if let StoreError::Refused { reason, .. } = &error {
                     self.note_refusal(number, reason);
@@ -139,7 +135,7 @@ impl JoinAll {
             if is_as_it_was { Ok(()) } else { shard.recheck(transport, process, &identity).await };
         match holds {
             Err(StoreError::Refused { reason, .. } | StoreError::GivenUp { reason, .. })
-                if !self.is_of_one() =>
+                if self.shards.len() > 1 =>
             {
                 self.note_refusal(number, &reason);
                 identities.note(number, Err(StoreError::disconnected(reason.clone())));
