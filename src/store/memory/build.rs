@@ -38,7 +38,6 @@ impl MemoryBuild {
         })
     }
 
-    /// *Lease*: makes room for ids, and returns for how many. From here on inserts go to this filter, too.
     pub(crate) async fn lease(&mut self, sizing: Sizing) -> Result<u64, StoreError> {
         let seed = u32::from_be_bytes(random::bytes().map_err(StoreError::no_random)?);
         let filter = empty(sizing.geometry(seed)).await?;

@@ -139,7 +139,6 @@ impl Identities {
         matches!(&**self.0[shard].load(), Ok(now) if Arc::ptr_eq(now, identity))
     }
 
-    /// Notes what was learnt of a shard, or why it is not joined.
     pub(crate) fn note(&self, shard: usize, place: Result<Identity, StoreError>) {
         self.0[shard].store(Arc::new(place.map(Arc::new)));
     }

@@ -15,8 +15,6 @@ static DISTRUST: Script = Script::new("distrust.lua", include_str!("distrust.lua
 const DEADLINE: Duration = Duration::from_millis(250);
 
 impl Shard {
-    /// Puts the live filter out of use for every process, if it is still of this generation: it lacks this id, which exists. A filter
-    /// that took the place of a disproved one has to lack a second id.
     pub(crate) async fn distrust(
         &self,
         id: &Id,

@@ -24,7 +24,6 @@ const BY_REMOVAL: &[u8] = b"1";
 const BY_RESPONSE: &[u8] = b"";
 
 impl Shard {
-    /// Remembers that the handler found an id missing.
     pub(super) async fn remember(self: Arc<Self>, id: Id, null: NewNull) -> Option<Removed> {
         let live = self.current(Purpose::Checks).ok()?;
         let deadline = self.known.settings().check_deadline;
@@ -33,7 +32,6 @@ impl Shard {
         timeout(deadline, writing).await.ok()?.ok()
     }
 
-    /// Remembers that the application deleted an id.
     pub(super) async fn remove(&self, id: &Id, ttl: Duration) -> Result<Removed, StoreError> {
         let live = self.connected(Purpose::Inserts, REMOVE).await?;
         let asked_us = live.on.redis_us(Instant::now());

@@ -64,7 +64,6 @@ impl Shards {
         }
     }
 
-    /// Puts a shard into the group of the node that serves its slot.
     fn group(self: &Arc<Self>, number: usize, now: &[Option<Server>], running: &mut Vec<Running>) {
         let serves = |(group, _): &Running| {
             group.join.first().is_some_and(|first| now[first] == now[number])

@@ -31,7 +31,6 @@ const ALL_POLL: Duration = Duration::from_secs(20);
 /// How often shards are surveyed, and how long each may take.
 pub(super) const SURVEY: Duration = Duration::from_secs(1);
 
-/// A shard of the guard's own filter: its keys, its node, and what this process knows of them.
 pub(crate) struct Shard {
     pub(crate) number: usize,
     pub(crate) of: usize,
@@ -202,7 +201,6 @@ impl Shard {
         Ok((survey, view))
     }
 
-    /// Whether the live filter is still that of a survey.
     pub(super) fn is_as(&self, survey: &Survey) -> bool {
         let live = self.filter.load().as_ref().map(|header| header.generation);
         live.is_some() && live == survey.live.ok().map(|live| live.generation)

@@ -32,7 +32,6 @@ use crate::verdict::{Doubt, Proof, Verdict};
 
 type PendingCheck = queue::PendingCheck<Identities, Asked>;
 
-/// What a batch asks of one shard.
 pub(super) struct Part<'a> {
     shard: &'a Shard,
     connection: Result<Connection, Doubt>,

@@ -183,7 +183,6 @@ static TAKEN: AtomicU64 = AtomicU64::new(0);
 struct Room(u64);
 
 impl Room {
-    /// Takes room for a copy, if all copies of this process stay within a limit.
     fn take(bytes: u64, limit: u64) -> Option<Self> {
         let fits = |taken: u64| taken.checked_add(bytes).filter(|all| *all <= limit);
         TAKEN.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits).ok()?;

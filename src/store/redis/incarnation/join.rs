@@ -38,7 +38,6 @@ impl KnownShard {
         known.map_or_else(drawn, Ok)
     }
 
-    /// Returns the key that the filter's metadata names.
     fn agree(&self, offered: &SecretKey, id: &str, key: &[u8]) -> Result<SecretKey, StoreError> {
         let theirs =
             u32::from_str_radix(id, 16).map_err(|_| odd(JOIN.name(), format!("key id {id:?}")))?;

@@ -52,7 +52,6 @@ impl KnownShard {
         &self.common.settings
     }
 
-    /// Returns until when the filter settles, by Redis's clock, ms.
     pub(crate) fn settles_ms(&self) -> Option<i64> {
         self.fleet.lock().and_then(|fleet| fleet.settles_ms)
     }

@@ -64,7 +64,6 @@ impl RedisBuild {
         Ok(Some(Self { shards, due, all, builds: Vec::new(), failed }))
     }
 
-    /// *Lease*: takes the leases, and makes room for ids; returns for how many, or nothing where others rebuild.
     pub(crate) async fn lease(&mut self, sizing: Sizing) -> Result<Option<u64>, StoreError> {
         let shards = self.shards.all.len() as u32;
         let sizing = Sizing::sharded(sizing.capacity, sizing.rate, shards);

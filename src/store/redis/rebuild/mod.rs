@@ -45,7 +45,6 @@ struct Due {
     view: View,
 }
 
-/// The rebuild of one shard.
 struct ShardBuild {
     shard: Arc<Shard>,
     lease: Lease,
