@@ -27,8 +27,6 @@ impl Purpose {
 /// Connections that have shown that one Redis process is at their other ends. They are made, polled and given up together.
 pub(crate) struct Session<I> {
     transports: Transports,
-    /// The server, if Sentinels or nodes of a cluster have named it.
-    pub(super) server: Option<String>,
     pub(crate) process: RedisProcess,
     /// What the store's handshake has learnt on it.
     pub(crate) identity: I,
@@ -40,15 +38,9 @@ pub(crate) struct Session<I> {
 pub(super) type Transports = Box<[Arc<dyn Transport>]>;
 
 impl<I> Session<I> {
-    pub(super) fn new(
-        transports: Transports,
-        server: Option<String>,
-        look: Look,
-        identity: I,
-    ) -> Self {
+    pub(super) fn new(transports: Transports, look: Look, identity: I) -> Self {
         Self {
             transports,
-            server,
             process: look.process.clone(),
             identity,
             look: ArcSwap::from_pointee(look),
@@ -111,6 +103,6 @@ pub(crate) mod tests {
     ) -> Arc<Session<I>> {
         let process = RedisProcess { run, major: 7 };
         let look = Look { process, clock: Clock::now(0), may_evict: false };
-        Arc::new(Session::new(vec![transport; Purpose::ALL.len()].into(), None, look, identity))
+        Arc::new(Session::new(vec![transport; Purpose::ALL.len()].into(), look, identity))
     }
 }

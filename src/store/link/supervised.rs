@@ -224,12 +224,11 @@ impl<I: Send + Sync> Link<I> {
 
     async fn connect(&self) -> Result<Arc<Session<I>>, StoreError> {
         let (transports, look) = self.open().await?;
-        let server = self.connector.server();
         let identity = self.handshake.join(&*transports[0], &look.process).await?;
-        if let Some(reason) = self.connector.replaced(server.as_deref(), false).await {
+        if let Some(reason) = self.connector.replaced(false).await {
             return Err(StoreError::disconnected(reason));
         }
-        Ok(Arc::new(Session::new(transports, server, look, identity)))
+        Ok(Arc::new(Session::new(transports, look, identity)))
     }
 
     /// Opens a connection for each purpose, all to one process.
@@ -273,7 +272,7 @@ impl<I: Send + Sync> Link<I> {
             self.note_answered();
             let transport = session.transport(Purpose::Checks);
             let recheck = self.handshake.recheck(&*transport, &session.process, &session.identity);
-            let replaced = self.connector.replaced(session.server.as_deref(), true);
+            let replaced = self.connector.replaced(true);
             let (replaced, rechecked) = tokio::join!(replaced, recheck);
             if let Some(reason) = replaced {
                 return StoreError::disconnected(reason);
