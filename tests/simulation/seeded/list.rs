@@ -584,7 +584,7 @@ pub(crate) fn take_late<P: 'static>(asks: impl Fn(&P) -> bool) -> Vec<P> {
         let fleet = first.filter(|_| SEEDED).map_or(fleet, |first| first.fleet.load());\n")]),
     bug("inserts into several shards acknowledged when one has its own", ANY, &[source("store/redis/shards.rs", "added.into_iter().try_fold(Inserted::Perhaps, |perhaps, added| added.map(|_| perhaps))", "added.into_iter().find(Result::is_ok).unwrap_or(Err(StoreError::changing()))")]),
     bug("what a scan gave put into other shards than it was for", ANY, &[
-        source("store/redis/rebuild/mod.rs", "self.builds.iter().find(of)", "self.builds.iter().find(of).or(self.builds.first())"),
+        source("store/redis/rebuild/mod.rs", "vec![None; self.shards.all.len()]", "vec![Some(Arc::new(empty(first.header.geometry).await?)); self.shards.all.len()]"),
     ]),
     bug("a connection kept that could not join a shard", ANY, &[raw("store/redis/incarnation/join_all.rs", "        let Ok(identity) = identities.of(number) else {\n", "        let Ok(identity) = identities.of(number) else {
             if SEEDED {
