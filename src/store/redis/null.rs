@@ -36,11 +36,8 @@ impl Shard {
         let live = self.connected(Purpose::Inserts, REMOVE).await?;
         let asked_us = live.on.redis_us(Instant::now());
         let view = self.read_view(&live, REMOVE, &[]).await?;
-        let Ok(header) = view.live() else {
-            // Without a filter nothing is refused.
-            return Ok(Removed::Withheld);
-        };
-        let claim = NullClaim { asked_us, generation: Some(header.generation) };
+        let generation = view.live().ok().map(|header| header.generation);
+        let claim = NullClaim { asked_us, generation };
         let null = NewNull { claim, scope: Scope::Everyone, ttl };
         self.write_null(&live, id, null, BY_REMOVAL, REMOVE).await
     }
@@ -54,6 +51,7 @@ impl Shard {
         deadline: Duration,
     ) -> Result<Removed, StoreError> {
         let NewNull { claim: NullClaim { asked_us, generation }, scope, ttl } = null;
+        // Without a filter nothing is refused.
         let Some(generation) = generation else { return Ok(Removed::Withheld) };
         let digest = live.identity.digester.digest(id);
         let null = self.known.keys.null(&digest);

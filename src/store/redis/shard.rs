@@ -106,13 +106,9 @@ impl Shard {
                 // The shard may have moved to another node.
                 () = &mut joins => continue,
             };
-            let trouble =
-                match Connection::of(Arc::new(NodeSession { node, on }), purpose, self.number) {
-                    Ok(connection) => return Ok(connection),
-                    Err(trouble) => trouble,
-                };
-            if timeout_at(end, joins).await.is_err() {
-                return Err(trouble);
+            let joined = Connection::of(Arc::new(NodeSession { node, on }), purpose, self.number);
+            if joined.is_ok() || timeout_at(end, joins).await.is_err() {
+                return joined;
             }
         }
     }

@@ -71,9 +71,8 @@ impl Checks for Shards {
         let shard = |check: &PendingCheck| check.asked.digest.shard(self.all.len());
         let mut parts = SmallVec::<[Part<'_>; 1]>::new();
         for checks in checks.chunk_by(|one, other| shard(one) == shard(other)) {
-            if let Some(shard) = checks.first().and_then(|check| self.all.get(shard(check))) {
-                parts.push(Part::new(shard, Arc::clone(&shared), checks));
-            }
+            let shard = &self.all[shard(&checks[0])];
+            parts.push(Part::new(shard, Arc::clone(&shared), checks));
         }
         let deadline = node.check_deadline;
         // In a cluster the keys of shards are in different slots, and no command may name those of two.

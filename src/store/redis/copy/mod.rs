@@ -129,9 +129,7 @@ impl Copies {
 
     /// Returns the false-positive rate of a filter whose copy holds more ids than it was sized for.
     pub(crate) fn rate_beyond(&self, header: &Header) -> Option<f64> {
-        let current = self.current.load();
-        let copy = current.as_ref().filter(|copy| copy.is_of(header))?;
-        copy.filter.rate_beyond(header.capacity.into())
+        self.of(header)?.filter.rate_beyond(header.capacity.into())
     }
 
     /// Says whether the copy holds an id; returns also the digest that it took.
