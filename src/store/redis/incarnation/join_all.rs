@@ -97,14 +97,14 @@ impl JoinAll {
         }
     }
 
-    /// Where none of the node's shards is joined, says why.
-    fn why_none_is_joined(&self, identities: &Identities) -> Option<StoreError> {
+    /// Fails where none of the node's shards is joined, and says why.
+    fn any_is_joined(&self, identities: &Identities) -> Result<(), StoreError> {
         let here = (0..self.shards.len()).filter(|number| self.has(*number));
         let mut here = here.map(|number| identities.of(number));
         match here.next() {
-            None => Some(elsewhere()),
-            Some(Err(trouble)) if !here.any(|of| of.is_ok()) => Some(trouble),
-            Some(_) => None,
+            None => Err(elsewhere()),
+            Some(Err(trouble)) if !here.any(|of| of.is_ok()) => Err(trouble),
+            Some(_) => Ok(()),
         }
     }
 
@@ -168,10 +168,8 @@ impl Handshake<Identities> for JoinAll {
                     some.iter().map(|of| self.join_one(*of, transport, process, &identities));
                 try_join_all(joins).await?;
             }
-            match self.why_none_is_joined(&identities) {
-                Some(trouble) => Err(trouble),
-                None => Ok(identities),
-            }
+            self.any_is_joined(&identities)?;
+            Ok(identities)
         })
     }
 
@@ -195,7 +193,7 @@ impl Handshake<Identities> for JoinAll {
                 );
             }
             // Another session may lead to another node of a cluster.
-            self.why_none_is_joined(identities).map_or(Ok(()), Err)
+            self.any_is_joined(identities)
         })
     }
 }
