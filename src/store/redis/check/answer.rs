@@ -205,10 +205,6 @@ impl Page {
         }
         Ok(page)
     }
-
-    pub(super) fn is_full(&self) -> bool {
-        self.digests.len() >= PAGE
-    }
 }
 
 impl Head {
