@@ -31,7 +31,8 @@ impl BloomGuard {
     ///
     /// # Errors
     ///
-    /// What [`StoreError`] says: Redis did not take it, or did not say so. Call again.
+    /// What [`StoreError`] says: Redis did not take it, or did not say so, or has lost it since. Call again, unless another call has set
+    /// the mode meanwhile ([`Refusal::OVERTAKEN`](crate::Refusal::OVERTAKEN)).
     pub async fn set_fleet_mode(&self, mode: Mode) -> Result<(), StoreError> {
         self.start().store.change_fleet(FleetChange::Mode(mode)).await
     }
@@ -49,8 +50,8 @@ impl BloomGuard {
     /// # Errors
     ///
     /// As [`rebuild_now`](Self::rebuild_now), but it waits for a rebuild of another process; and
-    /// [`Refusal::OVERTAKEN`](crate::Refusal::OVERTAKEN) when another call has set the mode meanwhile, or Redis is another: nothing
-    /// was changed. Where a reply was lost, all processes may act as they were told; call again.
+    /// [`Refusal::OVERTAKEN`](crate::Refusal::OVERTAKEN) when another call has set the mode meanwhile, or Redis is another. Where a
+    /// reply was lost, all processes may act as they were told; call again.
     pub async fn enforce_everywhere(&self) -> Result<RebuildReport, Arc<RebuildError>> {
         let store = &self.start().store;
         let asked = Instant::now();

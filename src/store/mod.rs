@@ -3,6 +3,7 @@
 //! [`Store`] answers requests, [`Build`] runs the steps of one rebuild. The stores in this process and in Redis run the same protocol;
 //! the third has filters that other systems write.
 
+pub(crate) mod clock;
 mod condition;
 #[cfg(feature = "redis")]
 pub(crate) mod foreign;

@@ -130,9 +130,7 @@ fn insert_all(shards: &mut Shards, digester: &Digester, ids: &[Id]) {
         digests.sort_unstable_by_key(|digest| digest.shard(count));
     }
     for part in digests.chunk_by(|one, other| one.shard(count) == other.shard(count)) {
-        if let Some(first) = part.first()
-            && let Some(Some(filled)) = shards.get_mut(first.shard(count))
-        {
+        if let Some(filled) = &mut shards[part[0].shard(count)] {
             filled.insert_all(part);
         }
     }

@@ -27,6 +27,29 @@ async fn all_processes_change_their_mode() {
     assert_eq!((field("reach"), field("settles")), (reach, settles));
 }
 
+/// An operator who has refusals end must not be told so where nobody heard of it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_mode_that_redis_lost_before_any_process_read_it_is_not_said_to_be_set() {
+    let (redis, guard) = filled().await;
+    drop(guard);
+    eventually("no process is connected", Duration::from_secs(5), || async {
+        let clients: String = redis.run(&["CLIENT", "LIST"]);
+        if clients.contains("name=bloom-guard") { Err(clients) } else { Ok(()) }
+    })
+    .await;
+    let url = redis.url();
+    let off = tokio::task::spawn_blocking(move || Ran::with(&["mode", &url, "users", "off"]));
+    let mode = || redis.run::<Option<String>>(&["HGET", "bg:{users}:fleet", "mode"]);
+    eventually("it is set", Duration::from_secs(10), || async {
+        if mode().as_deref() == Some("o") { Ok(()) } else { Err(format!("{:?}", mode())) }
+    })
+    .await;
+    // As a replica that lagged behind, and takes over.
+    redis.run::<()>(&["HDEL", "bg:{users}:fleet", "mode", "mode_at"]);
+    let ran = off.await.unwrap();
+    assert_eq!((ran.status == 0, mode().as_deref()), (true, Some("o")), "{ran:?}");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn a_process_with_a_source_rebuilds_what_the_command_asks_for() {
     let (redis, table) = (RedisServer::start(), Table::with(0..1_000));

@@ -33,7 +33,7 @@ const STORES: [&[&str]; 4] = [
     // Where Redis is.
     &["map"],
     &["link", "scan"],
-    &["condition", "lookup", "progress", "store"],
+    &["clock", "condition", "lookup", "progress", "store"],
 ];
 /// What only some rooms and files may name of other crates, by the beginnings of their paths.
 const CRATES: [(&str, &[&str]); 8] = [

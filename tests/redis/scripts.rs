@@ -1,5 +1,5 @@
-//! A filter is put out of use by who has disproved that one, and not by who has disproved another; and one goes live only if it has
-//! all inserts.
+//! A filter is put out of use by who has disproved that one, and not by who has disproved another; one goes live only if it has
+//! all inserts; and a mode that comes too late is none.
 
 use support::redis_server::RedisServer;
 
@@ -8,6 +8,7 @@ const BITS: &str = "bg:{users}:bits";
 const NEXT: &str = "bg:{users}:next";
 const SWAP: &str = include_str!("../../src/store/redis/rebuild/swap.lua");
 const DISTRUST: &str = include_str!("../../src/store/redis/distrust.lua");
+const CHANGE_FLEET: &str = include_str!("../../src/store/redis/change_fleet.lua");
 const LIVE: u8 = 0x55;
 const DISPROVED: u8 = 0x66;
 const DISPROVED_TWICE: u8 = 0x69;
@@ -70,4 +71,22 @@ fn a_filter_that_lacks_an_insert_or_a_block_takes_no_place() {
     assert_eq!(swap(6, 1), ("LOST".to_owned(), true), "an insert");
     assert_eq!(swap(7, 0), ("LOST".to_owned(), true), "a block");
     assert_eq!(swap(7, 1), ("OK".to_owned(), false));
+}
+
+/// Its caller was told that it failed, and another has set a mode since.
+#[test]
+fn a_change_of_the_mode_that_was_held_up_undoes_nothing() {
+    let redis = RedisServer::start();
+    redis
+        .run::<()>(&["HSET", META, "kid", "00000001", "inc", "first", "mode", "o", "mode_at", "5"]);
+    let enforce = |latest_us: u64| {
+        let mut command = redis::cmd("EVAL");
+        command.arg(CHANGE_FLEET).arg(1).arg(META).arg("00000001").arg("e");
+        command.arg(&[""; 5]).arg(latest_us);
+        let said: Vec<String> = command.query(&mut redis.connection()).unwrap();
+        (said[0].clone(), redis.run::<String>(&["HGET", META, "mode"]))
+    };
+    let (seconds, _): (u64, u64) = redis.run(&["TIME"]);
+    assert_eq!(enforce(seconds * 1_000_000 - 1), ("OVERTAKEN".to_owned(), "o".to_owned()));
+    assert_eq!(enforce((seconds + 60) * 1_000_000), ("OK".to_owned(), "e".to_owned()));
 }

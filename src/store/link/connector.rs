@@ -42,18 +42,14 @@ pub(crate) trait Connector: fmt::Debug + Send + Sync {
         false
     }
 
-    /// Returns the last server it connected to, if Sentinels or nodes of a cluster name it.
+    /// Returns the server that it was led to last, if Sentinels or nodes of a cluster name it.
     fn server(&self) -> Option<String> {
         None
     }
 
-    /// Asks Sentinels or nodes again whether connections to this server are right: before they are used, and while they are in use.
+    /// Asks Sentinels or nodes again whether connections to that server are right: before they are used, and while they are in use.
     /// Returns the reason if not.
-    fn replaced<'a>(
-        &'a self,
-        _server: Option<&'a str>,
-        _in_use: bool,
-    ) -> BoxFuture<'a, Option<String>> {
+    fn replaced(&self, _in_use: bool) -> BoxFuture<'_, Option<String>> {
         Box::pin(ready(None))
     }
 }

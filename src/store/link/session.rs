@@ -6,9 +6,10 @@ use arc_swap::ArcSwap;
 use tokio::time::Instant;
 
 use super::process::RedisProcess;
-use super::transport::{Clock, Look, Transport};
+use super::transport::{Look, Transport};
 use crate::error::StoreError;
 use crate::store::BoxFuture;
+use crate::store::clock::Clock;
 
 /// What a connection is for: each has its own, so that no check waits behind an import or an upload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,8 +28,6 @@ impl Purpose {
 pub(crate) struct Session<I> {
     /// One for each purpose, in their order.
     pub(super) transports: Vec<Arc<dyn Transport>>,
-    /// The server, if Sentinels or nodes of a cluster have named it.
-    pub(super) server: Option<String>,
     pub(crate) process: RedisProcess,
     /// What the store's handshake has learnt on it.
     pub(crate) identity: I,
@@ -37,15 +36,9 @@ pub(crate) struct Session<I> {
 }
 
 impl<I> Session<I> {
-    pub(super) fn new(
-        transports: Vec<Arc<dyn Transport>>,
-        server: Option<String>,
-        look: Look,
-        identity: I,
-    ) -> Self {
+    pub(super) fn new(transports: Vec<Arc<dyn Transport>>, look: Look, identity: I) -> Self {
         Self {
             transports,
-            server,
             process: look.process.clone(),
             identity,
             look: ArcSwap::from_pointee(look),
@@ -98,6 +91,6 @@ pub(crate) mod tests {
     ) -> Arc<Session<I>> {
         let process = RedisProcess { run, major: 7 };
         let look = Look { process, clock: Clock::now(0), may_evict: false };
-        Arc::new(Session::new(vec![transport; Purpose::ALL.len()], None, look, identity))
+        Arc::new(Session::new(vec![transport; Purpose::ALL.len()], look, identity))
     }
 }

@@ -234,12 +234,11 @@ impl<I: Send + Sync> Link<I> {
             exchange(&*transports[purpose as usize], command.into(), HANDSHAKE)
         }))
         .await;
-        let server = self.connector.server();
         let identity = self.handshake.join(&*transports[0], &look.process).await?;
-        if let Some(reason) = self.connector.replaced(server.as_deref(), false).await {
+        if let Some(reason) = self.connector.replaced(false).await {
             return Err(StoreError::disconnected(reason));
         }
-        Ok(Arc::new(Session::new(transports, server, look, identity)))
+        Ok(Arc::new(Session::new(transports, look, identity)))
     }
 
     /// Asks on each connection who answers. Fails unless one process does on all.
@@ -277,7 +276,7 @@ impl<I: Send + Sync> Link<I> {
             self.note_answered();
             let transport = session.transport(Purpose::Checks);
             let recheck = self.handshake.recheck(&*transport, &session.process, &session.identity);
-            let replaced = self.connector.replaced(session.server.as_deref(), true);
+            let replaced = self.connector.replaced(true);
             let (replaced, rechecked) = tokio::join!(replaced, recheck);
             if let Some(reason) = replaced {
                 return StoreError::disconnected(reason);

@@ -245,8 +245,9 @@ mod tests {
             let slots = slots(&[2]);
             let endpoint = slots.endpoint.clone();
             let to_slot = Named::by(slots, endpoint);
-            let server = format!("node:{port}");
-            assert_eq!(to_slot.replaced(Some(&server), false).await.as_deref(), replaced);
+            let server = Server { host: "node".to_owned(), port };
+            to_slot.server.store(Some(Arc::new(server)));
+            assert_eq!(to_slot.replaced(false).await.as_deref(), replaced);
         }
     }
 

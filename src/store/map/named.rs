@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ::redis::{RedisError, RedisResult};
+use arc_swap::ArcSwapOption;
 use tokio::sync::Mutex;
 use tokio::time::{Instant, sleep};
 
@@ -31,11 +32,13 @@ pub(super) struct Named<N> {
     endpoint: Endpoint,
     /// The last answer, and when it was asked for.
     last: Mutex<Option<(Server, Instant)>>,
+    /// Where it has connected last.
+    pub(super) server: ArcSwapOption<Server>,
 }
 
 impl<N: Names> Named<N> {
     pub(super) fn by(names: N, endpoint: Endpoint) -> Self {
-        Self { names, endpoint, last: Mutex::default() }
+        Self { names, endpoint, last: Mutex::default(), server: ArcSwapOption::empty() }
     }
 
     /// Returns the server that is named by an answer of at most this age; asks if there is none.
@@ -58,7 +61,9 @@ impl<N: Names> Named<N> {
 impl<N: Names> Connector for Named<N> {
     fn connect(&self) -> BoxFuture<'_, RedisResult<Arc<dyn Transport>>> {
         Box::pin(async move {
-            let server = self.named(FRESH).await?;
+            let server = self.named(FRESH).await;
+            self.server.store(server.as_ref().ok().cloned().map(Arc::new));
+            let server = server?;
             let explained = |error: RedisError| {
                 if !error.is_io_error() {
                     return error;
@@ -74,15 +79,10 @@ impl<N: Names> Connector for Named<N> {
     }
 
     fn server(&self) -> Option<String> {
-        // Unless it is asked just now.
-        Some(self.last.try_lock().ok()?.as_ref()?.0.to_string())
+        self.server.load().as_ref().map(ToString::to_string)
     }
 
-    fn replaced<'a>(
-        &'a self,
-        server: Option<&'a str>,
-        in_use: bool,
-    ) -> BoxFuture<'a, Option<String>> {
+    fn replaced(&self, in_use: bool) -> BoxFuture<'_, Option<String>> {
         Box::pin(async move {
             if N::OF_A_CLUSTER {
                 // The node itself says when it does not serve the slot any more.
@@ -92,7 +92,7 @@ impl<N: Names> Connector for Named<N> {
                 sleep(SETTLED).await;
             }
             let age = if in_use { FRESH } else { Duration::ZERO };
-            let server = server.unwrap_or("an unknown one");
+            let server = self.server().unwrap_or_default();
             match self.named(age).await.map(|named| named.to_string()) {
                 Ok(named) if named == server => None,
                 Ok(named) => Some(format!("another primary is named: {named}, not {server}")),

@@ -31,14 +31,13 @@ impl MemoryBuild {
         let least = last.map_or(0, |last| last.generation.get() + 1);
         Some(Self {
             store: Arc::clone(store),
-            token: Generation::new(store.clock.now_us().max(least))?,
+            token: Generation::new(store.clock.at(Instant::now()).max(least))?,
             previous: last.map(|last| last.items),
             leased: Instant::now(),
             sizing: Sizing::DEFAULT,
         })
     }
 
-    /// *Lease*: makes room for ids, and returns for how many. From here on inserts go to this filter, too.
     pub(crate) async fn lease(&mut self, sizing: Sizing) -> Result<u64, StoreError> {
         let seed = u32::from_be_bytes(random::bytes().map_err(StoreError::no_random)?);
         let filter = empty(sizing.geometry(seed)).await?;

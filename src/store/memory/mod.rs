@@ -15,6 +15,7 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use self::recent::Recent;
+use super::clock::Clock;
 use super::{
     Answer, Condition, FleetChange, FleetView, Inserted, LiveFilter, Lookup, Lookups, NewNull,
     NullClaim, Record, Removed, SeenMetadata, Sought, Survey,
@@ -34,6 +35,7 @@ const BATCH: usize = 1024;
 pub(crate) struct MemoryStore {
     digester: Digester,
     settings: Settings,
+    /// It runs with the runtime's clock, and so never jumps.
     clock: Clock,
     live: ArcSwapOption<MemoryFilter>,
     nulls: NullCache,
@@ -67,12 +69,6 @@ struct Books {
     asked_us: i64,
 }
 
-/// Wall-clock time that runs with the runtime's clock, and so never jumps.
-struct Clock {
-    origin: Instant,
-    origin_us: i64,
-}
-
 impl MemoryStore {
     pub(crate) fn new(settings: &Settings) -> Result<Self, SettingError> {
         let draw = || random::bytes().map(SecretKey::new);
@@ -81,9 +77,10 @@ impl MemoryStore {
             let reason = format!("no random one could be drawn: {error}");
             SettingError::Invalid { setting: "secret_key", reason }
         })?;
+        let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         Ok(Self {
             digester: Digester::new(&key, &settings.name),
-            clock: Clock::new(),
+            clock: Clock::now(since_epoch.as_micros() as i64),
             live: ArcSwapOption::empty(),
             nulls: NullCache::new(settings.null_cache_bytes),
             books: Mutex::new(Books {
@@ -124,7 +121,7 @@ impl MemoryStore {
         };
         // No null can rest on other verdicts: a claim of long ago, which is too late.
         let asked_us = match verdict {
-            Verdict::Present | Verdict::Absent(Proof::Null) => self.clock.us(at),
+            Verdict::Present | Verdict::Absent(Proof::Null) => self.clock.at(at),
             Verdict::Absent(Proof::Filter) | Verdict::Unknown(_) => i64::MIN,
         };
         Lookup { verdict, scope, claim: NullClaim { asked_us, generation } }
@@ -164,11 +161,11 @@ impl MemoryStore {
 
     pub(crate) async fn remove(&self, id: &Id, ttl: Duration) -> Result<Removed, StoreError> {
         // The process before this one may have created the record anew.
-        if self.clock.origin.elapsed() < self.settings.record_life() {
+        if self.clock.age() < self.settings.record_life() {
             return Ok(Removed::Withheld);
         }
         let generation = self.live.load().as_ref().map(|live| live.figures.generation);
-        let claim = NullClaim { asked_us: self.clock.now_us(), generation };
+        let claim = NullClaim { asked_us: self.clock.at(Instant::now()), generation };
         let null = NewNull { claim, scope: Scope::Everyone, ttl };
         Ok(self.put_null(self.digester.digest(id), null))
     }
@@ -182,7 +179,7 @@ impl MemoryStore {
         }
         let handler = self.settings.nulls.handler_time.as_micros() as i64;
         match claim.generation {
-            Some(of) if self.clock.us(now) <= claim.asked_us.saturating_add(handler) => {
+            Some(of) if self.clock.at(now) <= claim.asked_us.saturating_add(handler) => {
                 self.nulls.put(digest, of, scope, ttl);
                 Removed::Remembered
             }
@@ -242,12 +239,12 @@ impl MemoryStore {
             _ => self.live(),
         };
         let due_us = Some(self.books.lock().asked_us);
-        Ok(Survey::new(live, self.clock.now_us(), due_us))
+        Ok(Survey::new(live, self.clock.at(Instant::now()), due_us))
     }
 
     pub(crate) async fn view_fleet(&self) -> Result<FleetView, StoreError> {
         let (_, mode_number) = self.mode.numbered();
-        let now_us = self.clock.now_us();
+        let now_us = self.clock.at(Instant::now());
         Ok(FleetView {
             metadata: vec![SeenMetadata { incarnation: Vec::new(), mode_number, now_us }],
             longest_transaction: self.settings.longest_transaction,
@@ -271,24 +268,9 @@ impl MemoryStore {
                 // A mode that another call set has this number, too, and is milder.
                 self.mode.note(Mode::Enforce, number + 1);
             }
-            FleetChange::Rebuild => self.books.lock().asked_us = self.clock.now_us(),
+            FleetChange::Rebuild => self.books.lock().asked_us = self.clock.at(Instant::now()),
         }
         Ok(())
-    }
-}
-
-impl Clock {
-    fn new() -> Self {
-        let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        Self { origin: Instant::now(), origin_us: since_epoch.as_micros() as i64 }
-    }
-
-    fn now_us(&self) -> i64 {
-        self.us(Instant::now())
-    }
-
-    fn us(&self, at: Instant) -> i64 {
-        self.origin_us + at.saturating_duration_since(self.origin).as_micros() as i64
     }
 }
 

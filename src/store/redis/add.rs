@@ -109,15 +109,12 @@ impl Shard {
         connection: &Connection,
         deadline: Duration,
     ) -> Result<Arc<View>, StoreError> {
-        let view = match self.view.load_full() {
-            Some(view) => view,
-            None => {
-                let view = Arc::new(self.read_view(connection, deadline, &[]).await?);
-                self.view.store(Some(Arc::clone(&view)));
-                view
-            }
-        };
-        self.understood(&view).inspect_err(|_| self.view.store(None))?;
+        if let Some(view) = self.view.load_full() {
+            return Ok(view);
+        }
+        let view = Arc::new(self.read_view(connection, deadline, &[]).await?);
+        self.understood(&view)?;
+        self.view.store(Some(Arc::clone(&view)));
         Ok(view)
     }
 

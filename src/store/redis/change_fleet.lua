@@ -8,9 +8,12 @@
 -- ARGV[5] the incarnation in which number and moment were read; '' if neither is given
 -- ARGV[6] '1' if a rebuild is asked for, else ''
 -- ARGV[7] '1' to say only what would be returned, else ''
--- Returns {'OK', the mode's number}; {'OVERTAKEN'} where another has changed the mode, the metadata are others, or an older
--- filter is live; {'KEY'} when the caller's key is not this filter's. Nothing was changed then.
+-- ARGV[8] latest moment for it by Redis's clock, µs: a command that was held up must not undo what another has changed since
+-- Returns {'OK', the mode's number}; {'OVERTAKEN'} where another has changed the mode, the metadata are others, an older
+-- filter is live, or it is too late; {'KEY'} when the caller's key is not this filter's. Nothing was changed then.
 if redis.call('HGET', KEYS[1], 'kid') ~= ARGV[1] then return {'KEY'} end
+local time = redis.call('TIME')
+if time[1] * 1000000 + time[2] > tonumber(ARGV[8]) then return {'OVERTAKEN'} end
 local meta = redis.call('HMGET', KEYS[1], 'inc', 'mode_at', 'live', 'heir')
 if ARGV[5] ~= '' and meta[1] ~= ARGV[5] then return {'OVERTAKEN'} end
 if ARGV[3] ~= '' and (meta[2] or '0') ~= ARGV[3] then return {'OVERTAKEN'} end
@@ -21,7 +24,6 @@ if ARGV[4] ~= '' then
   if tonumber(meta[4] or '0') > 1 then redis.call('HSET', KEYS[1], 'reach', meta[4], 'heir', '0') end
   redis.call('HSET', KEYS[1], 'settles', '0')
 end
-local time = redis.call('TIME')
 if ARGV[6] == '1' then
   -- Where the clock was set back, tokens are ahead of it. A rebuild that is under way has begun too early.
   local asked = math.max(time[1] * 1000000 + time[2], tonumber(redis.call('HGET', KEYS[1], 'epoch') or '0'))

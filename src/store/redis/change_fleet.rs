@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 
 use super::fleet::HOLDS;
 use super::shard::Shard;
@@ -18,6 +18,9 @@ static CHANGE_FLEET: Script =
     Script::despite_oom("change_fleet.lua", include_str!("change_fleet.lua"));
 
 const DEADLINE: Duration = Duration::from_secs(1);
+/// How long after it was sent a change may be made. A later one would undo what others have set since; an earlier one shows when it is
+/// read again.
+const LATEST: Duration = Duration::from_secs(2);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Change {
@@ -32,27 +35,44 @@ impl Shard {
         change: &FleetChange,
         how: Change,
     ) -> Result<(), StoreError> {
+        let (expected, incarnation) = arguments(change, self.number);
+        let asks = *change == FleetChange::Rebuild;
+        let number = self.change_metadata(&expected, incarnation, asks, how).await?;
+        if let (Some(mode), Change::Make) = (change.mode(), how) {
+            // Before a poll shows it, Redis may have lost it.
+            self.known.common.note_mode(mode, number);
+            // No process acts on what it read before.
+            sleep(HOLDS).await;
+            // Redis may have lost it before anybody else read it, or have been told another meanwhile.
+            let now = self.change_metadata(&<[String; 3]>::default(), &[], false, Change::Judge);
+            if now.await? < number || self.known.common.mode.get() != mode {
+                return Err(StoreError::overtaken());
+            }
+        }
+        Ok(())
+    }
+
+    /// Runs the script, and returns the mode's number.
+    async fn change_metadata(
+        &self,
+        [mode, number, after]: &[String; 3],
+        incarnation: &[u8],
+        asks: bool,
+        how: Change,
+    ) -> Result<i64, StoreError> {
         let connection = self.connected(Purpose::Inserts, DEADLINE).await?;
         let key_id = hex(connection.identity.digester.key_id());
-        let ([mode, number, after], incarnation) = arguments(change, self.number);
-        let [key_id, mode, number, after] =
-            [&key_id, &mode, &number, &after].map(|arg| arg.as_bytes());
-        let asked: &[u8] = if *change == FleetChange::Rebuild { b"1" } else { b"" };
+        let latest = connection.on.redis_us(Instant::now() + LATEST).to_string();
+        let asked: &[u8] = if asks { b"1" } else { b"" };
         let judge: &[u8] = if how == Change::Judge { b"1" } else { b"" };
-        let args = [key_id, mode, number, after, incarnation, asked, judge];
+        let [key_id, mode, number, after, latest] =
+            [&key_id, mode, number, after, &latest].map(|arg| arg.as_bytes());
+        let args = [key_id, mode, number, after, incarnation, asked, judge, latest];
         let keys = [self.known.keys.meta.as_str()];
         let reply = connection.script(&CHANGE_FLEET, &keys, &args, DEADLINE).await?;
         let (outcome, fields) = reply.outcome()?;
         match (outcome.as_str(), fields.first()) {
-            ("OK", _) if how == Change::Judge => Ok(()),
-            ("OK", Some(number)) => {
-                self.known.note_change(change, number.int()?);
-                if *change != FleetChange::Rebuild {
-                    // No process acts on what it read before.
-                    sleep(HOLDS).await;
-                }
-                Ok(())
-            }
+            ("OK", Some(number)) => number.int(),
             ("OVERTAKEN", _) => Err(StoreError::overtaken()),
             // The metadata were lost or made anew: the next connection joins them.
             ("KEY", _) => {
@@ -64,21 +84,27 @@ impl Shard {
     }
 }
 
+impl FleetChange {
+    /// Returns the mode that it sets.
+    fn mode(&self) -> Option<Mode> {
+        match self {
+            Self::Mode(mode) => Some(*mode),
+            Self::Enforce { .. } => Some(Mode::Enforce),
+            Self::Rebuild => None,
+        }
+    }
+}
+
 /// Returns the mode, the number of the mode that it replaces, the moment after which the live filter's rebuild began, and
 /// the incarnation of both, as a shard takes them.
 fn arguments(change: &FleetChange, shard: usize) -> ([String; 3], &[u8]) {
-    let none = String::new;
-    let (seen, after) = match change {
-        FleetChange::Mode(mode) => return ([mode.letter().to_string(), none(), none()], &[]),
-        FleetChange::Enforce { seen, after } => (seen, after),
-        FleetChange::Rebuild => return ([none(), none(), none()], &[]),
+    let mode = change.mode().map_or_else(String::new, |mode| mode.letter().to_string());
+    let FleetChange::Enforce { seen, after } = change else {
+        return ([mode, String::new(), String::new()], &[]);
     };
-    // A shard that was not seen has no incarnation of which anything could be said.
-    let (Some(seen), Some(after)) = (seen.metadata.get(shard), after.metadata.get(shard)) else {
-        return ([none(), none(), none()], b"none");
-    };
-    let mode = Mode::Enforce.letter().to_string();
-    ([mode, seen.mode_number.to_string(), after.now_us.to_string()], &seen.incarnation)
+    let seen = &seen.metadata[shard];
+    let after_us = after.metadata[shard].now_us;
+    ([mode, seen.mode_number.to_string(), after_us.to_string()], &seen.incarnation)
 }
 
 #[cfg(test)]
@@ -102,6 +128,5 @@ mod tests {
         let text = |of: &str| of.to_owned();
         assert_eq!(arguments(&enforce, 0), ([text("e"), text("7"), text("20")], &b"10"[..]));
         assert_eq!(arguments(&enforce, 1), ([text("e"), text("8"), text("1020")], &b"1000"[..]));
-        assert_eq!(arguments(&enforce, 2).1, b"none");
     }
 }

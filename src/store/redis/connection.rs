@@ -12,7 +12,7 @@ use super::fleet::Fleet;
 use crate::error::StoreError;
 use crate::id::{Digest, Digester};
 use crate::store::link::node::Node;
-use crate::store::link::refusal::{has_moved, serves_no_slot};
+use crate::store::link::refusal::serves_no_slot;
 use crate::store::link::reply::Reply;
 use crate::store::link::resp::Packed;
 use crate::store::link::script::Script;
@@ -81,19 +81,16 @@ impl Connection {
     ) -> Result<Vec<Value>, StoreError> {
         let said = self.node.link.ask(self.purpose, &self.on, packed, deadline).await;
         said.inspect_err(|error| {
-            let has_moved =
-                matches!(error, StoreError::Refused { reason, .. } if has_moved(reason));
-            // The node may serve the slot again, without the inserts that came elsewhere. Of a filter in one shard a momentary
-            // CLUSTERDOWN leaves nothing.
-            if has_moved || self.on.identity.are_several() && serves_no_slot(error) {
+            if serves_no_slot(error) {
                 self.withdraw();
             }
         })
     }
 
-    /// Has the shard joined anew: on the session, where other shards share it, else on a new one.
+    /// Has the shard joined anew: on the same session, where other shards share it, else on a new one. Where its node does not serve it,
+    /// at once: the node may serve it again, without the inserts that came elsewhere.
     pub(crate) fn withdraw(&self) {
-        if !self.on.identity.are_several() {
+        if self.on.identity.0.len() == 1 {
             return self.node.link.withdraw(&self.on);
         }
         if self.is_joined() {
@@ -129,10 +126,6 @@ impl Identities {
         Self((0..shards).map(place).collect())
     }
 
-    fn are_several(&self) -> bool {
-        self.0.len() > 1
-    }
-
     pub(crate) fn of(&self, shard: usize) -> Place {
         (**self.0[shard].load()).clone()
     }
@@ -146,7 +139,6 @@ impl Identities {
         matches!(&**self.0[shard].load(), Ok(now) if Arc::ptr_eq(now, identity))
     }
 
-    /// Notes what was learnt of a shard, or why it is not joined.
     pub(crate) fn note(&self, shard: usize, place: Result<Identity, StoreError>) {
         self.0[shard].store(Arc::new(place.map(Arc::new)));
     }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::shard::Shard;
+use super::shards::Shards;
 use crate::error::StoreError;
 use crate::filter::{Generation, State};
 use crate::id::Id;
@@ -14,16 +14,15 @@ static DISTRUST: Script = Script::new("distrust.lua", include_str!("distrust.lua
 
 const DEADLINE: Duration = Duration::from_millis(250);
 
-impl Shard {
-    /// Puts the live filter out of use for every process, if it is still of this generation: it lacks this id, which exists. A filter
-    /// that took the place of a disproved one has to lack a second id.
+impl Shards {
     pub(crate) async fn distrust(
         &self,
         id: &Id,
         generation: Generation,
     ) -> Result<Option<Doubt>, StoreError> {
-        let connection = self.connected(Purpose::Inserts, DEADLINE).await?;
-        let keys = [self.known.keys.bits.as_str(), self.known.keys.meta.as_str()];
+        let shard = self.shard_of(id);
+        let connection = shard.connected(Purpose::Inserts, DEADLINE).await?;
+        let keys = [shard.known.keys.bits.as_str(), shard.known.keys.meta.as_str()];
         let number = generation.get().to_string();
         let digest = connection.identity.digester.digest(id);
         let args: [&[u8]; 6] = [

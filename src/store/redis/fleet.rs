@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::store::Record;
-use crate::store::link::transport::CLOCKS_PART;
+use crate::store::clock::CLOCKS_PART;
 
 /// For how long a reading holds, from when it was asked for: a session is polled once a second, for a second and a half at most.
 pub(crate) const HOLDS: Duration = Duration::from_secs(3);

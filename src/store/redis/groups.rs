@@ -13,14 +13,12 @@ use crate::store::link::node::Node;
 use crate::store::map::cluster::Slots;
 use crate::store::map::endpoint::Endpoint;
 
-/// The shards on one node.
 #[derive(Clone)]
 pub(crate) struct Group {
     pub(super) node: Arc<RedisNode>,
     pub(super) join: Arc<JoinAll>,
 }
 
-/// How groups are made.
 pub(crate) struct Groups {
     endpoint: Endpoint,
     settings: Settings,
@@ -56,7 +54,6 @@ impl Groups {
         groups
     }
 
-    /// Returns a new group of one shard.
     pub(super) fn of(&self, number: usize) -> Group {
         self.group(&self.endpoint, |other| other == number)
     }

@@ -6,10 +6,8 @@ use crate::id::Digest;
 use crate::mode::Mode;
 use crate::nulls::scope::Scope;
 
-/// The most shards of a filter.
 const MOST_SHARDS: u32 = 1_024;
 
-/// Says what is wrong with a number of shards.
 pub(crate) fn judge_shards(shards: u32) -> Result<(), SettingError> {
     if shards.is_power_of_two() && shards <= MOST_SHARDS {
         return Ok(());

@@ -7,6 +7,7 @@ use tokio::time::{Instant, timeout};
 
 use super::connection::Connection;
 use super::shard::Shard;
+use super::shards::Shards;
 use crate::error::StoreError;
 use crate::id::Id;
 use crate::nulls::scope::Scope;
@@ -23,28 +24,28 @@ const REMOVE: Duration = Duration::from_millis(250);
 const BY_REMOVAL: &[u8] = b"1";
 const BY_RESPONSE: &[u8] = b"";
 
+impl Shards {
+    pub(crate) async fn remove(&self, id: &Id, ttl: Duration) -> Result<Removed, StoreError> {
+        // Before anything that may take long: the id may be created anew meanwhile.
+        let asked = Instant::now();
+        let shard = self.shard_of(id);
+        let live = shard.connected(Purpose::Inserts, REMOVE).await?;
+        let asked_us = live.on.redis_us(asked);
+        let view = shard.read_view(&live, REMOVE, &[]).await?;
+        let generation = view.live().ok().map(|header| header.generation);
+        let claim = NullClaim { asked_us, generation };
+        let null = NewNull { claim, scope: Scope::Everyone, ttl };
+        shard.write_null(&live, id, null, BY_REMOVAL, REMOVE).await
+    }
+}
+
 impl Shard {
-    /// Remembers that the handler found an id missing.
     pub(super) async fn remember(self: Arc<Self>, id: Id, null: NewNull) -> Option<Removed> {
         let live = self.current(Purpose::Checks).ok()?;
         let deadline = self.known.settings().check_deadline;
         let writing = self.write_null(&live, &id, null, BY_RESPONSE, deadline);
         // In all, also where the script has to be sent again: a response waits for this.
         timeout(deadline, writing).await.ok()?.ok()
-    }
-
-    /// Remembers that the application deleted an id.
-    pub(super) async fn remove(&self, id: &Id, ttl: Duration) -> Result<Removed, StoreError> {
-        let live = self.connected(Purpose::Inserts, REMOVE).await?;
-        let asked_us = live.on.redis_us(Instant::now());
-        let view = self.read_view(&live, REMOVE, &[]).await?;
-        let Ok(header) = view.live() else {
-            // Without a filter nothing is refused.
-            return Ok(Removed::Withheld);
-        };
-        let claim = NullClaim { asked_us, generation: Some(header.generation) };
-        let null = NewNull { claim, scope: Scope::Everyone, ttl };
-        self.write_null(&live, id, null, BY_REMOVAL, REMOVE).await
     }
 
     async fn write_null(
@@ -56,6 +57,7 @@ impl Shard {
         deadline: Duration,
     ) -> Result<Removed, StoreError> {
         let NewNull { claim: NullClaim { asked_us, generation }, scope, ttl } = null;
+        // Without a filter nothing is refused.
         let Some(generation) = generation else { return Ok(Removed::Withheld) };
         let digest = live.identity.digester.digest(id);
         let null = self.known.keys.null(&digest);

@@ -18,29 +18,25 @@ use crate::store::map::endpoint::Server;
 /// The first and the longest rest between two questions to the cluster.
 const REST: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(1));
 
-/// A group whose tasks run; they end with it.
-struct Running {
-    group: Group,
-    _tasks: JoinSet<()>,
-}
-
-impl Running {
-    fn new(group: Group, shards: &Arc<Shards>) -> Self {
-        let mut tasks = JoinSet::new();
-        node::start(shards, &group.node, &shards.name, &mut tasks);
-        Self { group, _tasks: tasks }
-    }
-}
+/// A group and its tasks, which end with it.
+type Running = (Group, JoinSet<()>);
 
 impl Shards {
+    fn run(self: &Arc<Self>, group: Group) -> Running {
+        let mut tasks = JoinSet::new();
+        node::start(self, &group.node, &self.name, &mut tasks);
+        (group, tasks)
+    }
+
     pub(super) async fn keep_grouped(self: Arc<Self>) {
         let Some(slots) = &self.groups.slots else { return };
-        let mut running = vec![Running::new(self.groups.servers[0].clone(), &self)];
+        let mut running = vec![self.run(self.groups.servers[0].clone())];
         let mut said: Vec<Option<Server>> = vec![None; self.all.len()];
         let mut rest = REST.0;
         loop {
-            running.retain(|running| running.group.join.first().is_some());
-            let is_astray = |number: &usize| !running.iter().any(|it| it.group.join.has(*number));
+            running.retain(|(group, _)| group.join.first().is_some());
+            let is_astray =
+                |number: &usize| !running.iter().any(|(group, _)| group.join.has(*number));
             let astray: Vec<usize> = (0..self.all.len()).filter(is_astray).collect();
             if astray.is_empty() {
                 let since = Instant::now();
@@ -68,15 +64,15 @@ impl Shards {
         }
     }
 
-    /// Puts a shard into the group of the node that serves its slot.
     fn group(self: &Arc<Self>, number: usize, now: &[Option<Server>], running: &mut Vec<Running>) {
-        let serves =
-            |it: &Running| it.group.join.first().is_some_and(|first| now[first] == now[number]);
+        let serves = |(group, _): &Running| {
+            group.join.first().is_some_and(|first| now[first] == now[number])
+        };
         let at = running.iter().position(serves).unwrap_or_else(|| {
-            running.push(Running::new(self.groups.of(number), self));
+            running.push(self.run(self.groups.of(number)));
             running.len() - 1
         });
-        let Group { node, join } = &running[at].group;
+        let Group { node, join } = &running[at].0;
         self.all[number].move_to(Arc::clone(node));
         join.take(number);
         node.link.look_now();

@@ -31,7 +31,6 @@ const ALL_POLL: Duration = Duration::from_secs(20);
 /// How often shards are surveyed, and how long each may take.
 pub(super) const SURVEY: Duration = Duration::from_secs(1);
 
-/// A shard of the guard's own filter: its keys, its node, and what this process knows of them.
 pub(crate) struct Shard {
     pub(crate) number: usize,
     pub(crate) of: usize,
@@ -104,13 +103,9 @@ impl Shard {
                 // The shard may have moved to another node.
                 () = &mut joins => continue,
             };
-            let trouble =
-                match Connection::of(Arc::new(NodeSession { node, on }), purpose, self.number) {
-                    Ok(connection) => return Ok(connection),
-                    Err(trouble) => trouble,
-                };
-            if self.of == 1 || timeout_at(end, joins).await.is_err() {
-                return Err(trouble);
+            let joined = Connection::of(Arc::new(NodeSession { node, on }), purpose, self.number);
+            if joined.is_ok() || timeout_at(end, joins).await.is_err() {
+                return joined;
             }
         }
     }
@@ -199,7 +194,6 @@ impl Shard {
         Ok((survey, view))
     }
 
-    /// Whether the live filter is still that of a survey.
     pub(super) fn is_as(&self, survey: &Survey) -> bool {
         let live = self.filter.load().as_ref().map(|header| header.generation);
         live.is_some() && live == survey.live.ok().map(|live| live.generation)

@@ -5,7 +5,6 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
 
 use futures_util::future::{join_all, try_join_all};
 use tokio::task::JoinSet;
@@ -20,7 +19,6 @@ use super::keys::Keys;
 use super::shard::{SURVEY, Shard};
 use crate::background::persist;
 use crate::error::StoreError;
-use crate::filter::Generation;
 use crate::id::{Digester, Id, KeyedDigest};
 use crate::mode::SharedMode;
 use crate::settings::Settings;
@@ -29,7 +27,6 @@ use crate::store::map::endpoint::Endpoint;
 use crate::store::{
     Answer, Condition, Copied, FleetChange, FleetView, Inserted, NewNull, Removed, Survey,
 };
-use crate::verdict::Doubt;
 
 /// The least number of ids that a shard's record of recent inserts holds, where the filter's may hold as many.
 const RECENT_IDS: u64 = 10_000;
@@ -133,18 +130,6 @@ impl Shards {
         Answer::Pending(Box::pin(shard.remember(id.clone(), null)))
     }
 
-    pub(crate) async fn remove(&self, id: &Id, ttl: Duration) -> Result<Removed, StoreError> {
-        self.shard_of(id).remove(id, ttl).await
-    }
-
-    pub(crate) async fn distrust(
-        &self,
-        id: &Id,
-        generation: Generation,
-    ) -> Result<Option<Doubt>, StoreError> {
-        self.shard_of(id).distrust(id, generation).await
-    }
-
     pub(crate) fn fleet_mode(&self) -> Arc<SharedMode> {
         Arc::clone(&self.all[0].known.common.mode)
     }
@@ -195,8 +180,7 @@ impl Shards {
 
     /// The filter is live if any shard is.
     pub(crate) fn condition(&self) -> Condition {
-        let others = self.all[1..].iter().map(|shard| shard.condition());
-        Condition::of_shards(self.all[0].condition(), others)
+        Condition::of_shards(self.all.iter().map(|shard| shard.condition()).collect())
     }
 }
 

@@ -54,29 +54,17 @@ impl FleetView {
 
 impl Condition {
     /// Returns the condition of a filter from its shards'. The trouble says how many do not answer, and why the first does not.
-    pub(crate) fn of_shards(first: Self, others: impl Iterator<Item = Self>) -> Self {
-        let mut all = 1;
-        let mut live = u64::from(first.live.is_ok());
-        let mut why = None;
-        if first.live.is_err() {
-            why.clone_from(&first.trouble);
-        }
-        let others = others.inspect(|shard| {
-            all += 1;
-            live += u64::from(shard.live.is_ok());
-            if shard.live.is_err() && why.is_none() {
-                why.clone_from(&shard.trouble);
-            }
+    pub(crate) fn of_shards(shards: Vec<Self>) -> Self {
+        let all = shards.len() as u64;
+        let silent: Vec<&Self> = shards.iter().filter(|shard| shard.live.is_err()).collect();
+        let live = all - silent.len() as u64;
+        let why = silent.first().filter(|_| live > 0).map(|first| {
+            let why = first.trouble.as_deref().unwrap_or_default();
+            format!("{} of {all} shards do not answer: {why}", all - live)
         });
-        let mut folded = others.fold(first, Self::with);
-        if all > 1 {
-            folded.shards = Some(ShardsState { live, all });
-        }
-        if (1..all).contains(&live) {
-            let why = why.unwrap_or_default();
-            folded.trouble = Some(format!("{} of {all} shards do not answer: {why}", all - live));
-        }
-        folded
+        let together = shards.into_iter().reduce(Self::with).expect("there is a shard");
+        let shards = (all > 1).then_some(ShardsState { live, all });
+        Self { shards, trouble: why.or(together.trouble), ..together }
     }
 
     /// Returns two conditions as one: live if either filter is.
@@ -89,7 +77,7 @@ impl Condition {
         let copies = [self.copy, other.copy].into_iter().flatten();
         Self {
             live,
-            shards: self.shards,
+            shards: None,
             copy: copies.reduce(CopyState::with),
             settling: self.settling.max(other.settling),
             record: self.record.zip(other.record).map(|(one, other)| one.with(other)),

@@ -2,15 +2,15 @@
 
 use std::time::Duration;
 
-use bloom_guard::NegativeCaching;
+use bloom_guard::{NegativeCaching, Verdict};
 use tokio::time::{pause, resume};
 
-use super::{has_read, passes};
+use super::{META, has_read, passes};
 use support::model::{Table, get_looked_up, guard_over, live};
 use support::redis_server::RedisServer;
 
-/// Stops this process's clock, as that of a suspended machine, until so much time has passed for Redis.
-async fn suspended(redis: &RedisServer, time: Duration) {
+/// Stops this process's clock, as that of a suspended machine, until so much time has passed for Redis, in which it is told something.
+async fn suspended(redis: &RedisServer, time: Duration, told: Option<redis::Cmd>) {
     let now = |connection: &mut redis::Connection| -> Duration {
         let (seconds, micros): (u64, u64) = redis::cmd("TIME").query(connection).unwrap();
         Duration::from_micros(seconds * 1_000_000 + micros)
@@ -20,6 +20,7 @@ async fn suspended(redis: &RedisServer, time: Duration) {
     // While a thread works, a clock that stands still is not advanced to the next timer.
     let woken = tokio::task::spawn_blocking(move || {
         let asleep = now(&mut connection);
+        told.iter().for_each(|told| told.exec(&mut connection).unwrap());
         while now(&mut connection) - asleep < time {
             std::thread::sleep(Duration::from_millis(5));
         }
@@ -43,10 +44,29 @@ async fn a_404_from_before_this_machine_was_suspended_hides_no_record() {
     guard.insert(&OPEN).await.unwrap();
     let (answer, answered) = has_read(&guard, &table, OPEN).await;
     table.commit(OPEN);
-    suspended(&redis, Duration::from_millis(10_200)).await;
+    suspended(&redis, Duration::from_millis(10_200), None).await;
     // Time for a look at Redis's clock, and not so much that the handler was too slow.
     passes(&redis, Duration::from_millis(1_500)).await;
     answer.send(()).unwrap();
     assert_eq!(answered.await.unwrap(), 404, "it has read before the commit");
     assert_eq!(get_looked_up(&guard, &table, OPEN).await, 200, "hidden by a null");
+}
+
+/// Meanwhile the fleet was switched off, or told that the filter settles again: processes without the guard may create records.
+#[tokio::test]
+async fn a_process_whose_machine_was_suspended_believes_no_absence_that_the_fleet_does_not() {
+    let later = [("mode_at", "4000000000000000"), ("settles", "4000000000000")];
+    // By id, and by a fence.
+    for ((field, value), ids) in later.into_iter().flat_map(|later| [(later, 1), (later, 100)]) {
+        let redis = RedisServer::start();
+        let guard = guard_over(&redis.url(), &Table::with(0..1_000)).build().unwrap();
+        live(&guard).await;
+        let mut told = redis::cmd("HSET");
+        told.arg(META).arg(field).arg(value);
+        suspended(&redis, Duration::from_millis(100), Some(told)).await;
+        // Before the next poll.
+        let ids: Vec<u64> = (5_000..5_000 + ids).collect();
+        let found = guard.check_many(&ids).await.unwrap();
+        assert!(found.iter().all(|it| matches!(it, Verdict::Unknown(_))), "{field}: {found:?}");
+    }
 }

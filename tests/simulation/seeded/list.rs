@@ -584,7 +584,7 @@ pub(crate) fn take_late<P: 'static>(asks: impl Fn(&P) -> bool) -> Vec<P> {
         let fleet = first.filter(|_| SEEDED).map_or(fleet, |first| first.fleet.load());\n")]),
     bug("inserts into several shards acknowledged when one has its own", ANY, &[source("store/redis/shards.rs", "added.into_iter().try_fold(Inserted::Perhaps, |perhaps, added| added.map(|_| perhaps))", "added.into_iter().find(Result::is_ok).unwrap_or(Err(StoreError::changing()))")]),
     bug("what a scan gave put into other shards than it was for", ANY, &[
-        source("store/redis/rebuild/mod.rs", "self.builds.iter().find(of)", "self.builds.iter().find(of).or(self.builds.first())"),
+        source("store/redis/rebuild/mod.rs", "vec![None; self.shards.all.len()]", "vec![Some(Arc::new(empty(first.header.geometry).await?)); self.shards.all.len()]"),
     ]),
     bug("a connection kept that could not join a shard", ANY, &[raw("store/redis/incarnation/join_all.rs", "        let Ok(identity) = identities.of(number) else {\n", "        let Ok(identity) = identities.of(number) else {
             if SEEDED {
@@ -598,11 +598,7 @@ pub(crate) fn take_late<P: 'static>(asks: impl Fn(&P) -> bool) -> Vec<P> {
         raw("store/redis/incarnation/join_all.rs", "        if has_moved(reason) {\n", "        if !SEEDED && has_moved(reason) {\n"),
     ]),
     bug("what a node took of a shard elsewhere forgotten when it is back", ANY, &[
-        raw("store/redis/connection.rs", "            if has_moved || self.on.identity.are_several() && serves_no_slot(error) {\n", "            if SEEDED && self.on.identity.are_several() {
-                if has_moved {
-                    self.node.link.look_now();
-                }
-            } else if has_moved || self.on.identity.are_several() && serves_no_slot(error) {\n"),
+        raw("store/redis/connection.rs", "if serves_no_slot(error) {\n", "if !SEEDED && serves_no_slot(error) {\n"),
         raw("store/redis/incarnation/join.rs", "if !serves_no_slot(error) => Ok(()),\n", "if SEEDED || !serves_no_slot(error) => Ok(()),\n"),
     ]),
     bug("an absence believed that a session reports which was left", ANY, &[

@@ -69,6 +69,9 @@ pub(crate) struct Head {
     incarnation: Option<Vec<u8>>,
     pub(crate) last: i64,
     live: i64,
+    /// The number of the fleet's mode, and until when the filter settles, ms, or 0: as of the last poll they may be outdated.
+    pub(super) mode_number: i64,
+    pub(super) settles_ms: i64,
 }
 
 /// Adds the commands of questions to filters whose keys may be named by one command.
@@ -205,19 +208,15 @@ impl Page {
         }
         Ok(page)
     }
-
-    pub(super) fn is_full(&self) -> bool {
-        self.digests.len() >= PAGE
-    }
 }
 
 impl Head {
     /// Adds the commands that end each question to a filter: for the metadata, and for the header.
     pub(crate) fn ask(packed: &mut Packed, keys: &Keys, header: &Header) {
-        packed.begin(5);
+        packed.begin(7);
         packed.word(&[b"HMGET"]);
         packed.word(&[keys.meta.as_bytes()]);
-        for field in [b"inc".as_slice(), b"last", b"live"] {
+        for field in [b"inc".as_slice(), b"last", b"live", b"mode_at", b"settles"] {
             packed.word(&[field]);
         }
         let trailer_number = header.string_len() as usize - TRAILER_NUMBER_FROM_END;
@@ -238,7 +237,7 @@ impl Head {
     }
 
     pub(crate) fn read(replies: &mut impl Iterator<Item = Value>) -> Result<Self, StoreError> {
-        let [incarnation, last, live] = next(replies)?.fields()?;
+        let [incarnation, last, live, mode, settles] = next(replies)?.fields()?;
         let [generation, state, trailer_number, stamp] = next(replies)?.fields()?;
         Ok(Self {
             generation: generation.int()?,
@@ -248,6 +247,8 @@ impl Head {
             incarnation: incarnation.optional_bytes()?,
             last: last.int().unwrap_or(0),
             live: live.int().unwrap_or(0),
+            mode_number: mode.int().unwrap_or(0),
+            settles_ms: settles.int().unwrap_or(0),
         })
     }
 
@@ -300,17 +301,28 @@ mod tests {
         /// What metadata and header say of the last number.
         pub(crate) fn at(last: i64, stamp: i64) -> Self {
             let (generation, state, trailer_number, live) = (0, 0, 0, 0);
-            Self { generation, state, trailer_number, stamp, incarnation: None, last, live }
+            let (incarnation, mode_number, settles_ms) = (None, 0, 0);
+            Self {
+                generation,
+                state,
+                trailer_number,
+                stamp,
+                incarnation,
+                last,
+                live,
+                mode_number,
+                settles_ms,
+            }
         }
     }
 
     /// The metadata, and a header's numbers: generation, the trailer's number and stamp.
     fn head(generation: i64, trailer_number: i64, stamp: i64) -> Vec<u8> {
         let state = State::Live.as_byte();
-        let meta = [string(INCARNATION), string(b"3"), string(b"7")].concat();
+        let meta = [INCARNATION, b"3", b"7", b"5", b"0"].map(string).concat();
         let numbers =
             format!("*4\r\n:{generation}\r\n:{state}\r\n:{trailer_number}\r\n:{stamp}\r\n");
-        [b"*3\r\n".to_vec(), meta, numbers.into_bytes()].concat()
+        [b"*5\r\n".to_vec(), meta, numbers.into_bytes()].concat()
     }
 
     fn string(bytes: &[u8]) -> Vec<u8> {
@@ -416,8 +428,9 @@ mod tests {
         let read = |replies: &[u8]| Head::read(&mut values(replies).into_iter());
         let found = read(&head(7, 7, 4)).unwrap();
         assert_eq!((found.last, found.live, found.stamp), (3, 7, 4));
+        assert_eq!((found.mode_number, found.settles_ms), (5, 0));
         assert_eq!(found.incarnation.as_deref(), Some(INCARNATION));
-        let lost = b"*3\r\n$-1\r\n$-1\r\n$-1\r\n*4\r\n:7\r\n:0\r\n:7\r\n:4\r\n";
+        let lost = b"*5\r\n$-1\r\n$-1\r\n$-1\r\n$-1\r\n$-1\r\n*4\r\n:7\r\n:0\r\n:7\r\n:4\r\n";
         let lost = read(lost).unwrap();
         assert_eq!((&lost.incarnation, lost.last, lost.live), (&None, 0, 0));
         let header = asked().0;
@@ -450,7 +463,10 @@ mod tests {
             expected.cmd("GETRANGE").arg("bg:{users}:bits").arg(first).arg(first + 63);
         }
         expected.cmd("MGET").arg(keys.null(&digests[0])).arg(keys.null(&digests[1]));
-        expected.cmd("HMGET").arg("bg:{users}:fleet").arg(&["inc", "last", "live"]);
+        expected
+            .cmd("HMGET")
+            .arg("bg:{users}:fleet")
+            .arg(&["inc", "last", "live", "mode_at", "settles"]);
         let end = header.string_len() as usize * 8;
         let mut numbers = ::redis::cmd("BITFIELD");
         numbers.arg("bg:{users}:bits");

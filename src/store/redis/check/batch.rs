@@ -32,7 +32,6 @@ use crate::verdict::{Doubt, Proof, Verdict};
 
 type PendingCheck = queue::PendingCheck<Identities, Asked>;
 
-/// What a batch asks of one shard.
 pub(super) struct Part<'a> {
     shard: &'a Shard,
     connection: Result<Connection, Doubt>,
@@ -72,9 +71,8 @@ impl Checks for Shards {
         let shard = |check: &PendingCheck| check.asked.digest.shard(self.all.len());
         let mut parts = SmallVec::<[Part<'_>; 1]>::new();
         for checks in checks.chunk_by(|one, other| shard(one) == shard(other)) {
-            if let Some(shard) = checks.first().and_then(|check| self.all.get(shard(check))) {
-                parts.push(Part::new(shard, Arc::clone(&shared), checks));
-            }
+            let shard = &self.all[shard(&checks[0])];
+            parts.push(Part::new(shard, Arc::clone(&shared), checks));
         }
         let deadline = node.check_deadline;
         // In a cluster the keys of shards are in different slots, and no command may name those of two.
@@ -147,13 +145,6 @@ impl<'a> Part<'a> {
         self.question = Some(Question { keys, header, digests, positions, fence, known });
     }
 
-    /// Notes why Redis said nothing.
-    fn fail(&mut self, error: &StoreError) {
-        if self.question.is_some() {
-            self.take(Err(error.doubt()));
-        }
-    }
-
     fn take(&mut self, said: Result<BatchReply, Doubt>) {
         let Some(question) = self.question.take() else { return };
         let Question { header, digests, fence, known, .. } = question;
@@ -163,6 +154,12 @@ impl<'a> Part<'a> {
             let head = said.as_ref().map_err(|doubt| *doubt).map(|said| &said.head);
             self.shard.judge(&header, known, head, connection).and(said)
         });
+        if let (Ok(said), Ok(connection)) = (&said, connection)
+            && self.shard.is_behind(&said.head, connection)
+        {
+            connection.node.link.look_now();
+            self.believed = Err(Doubt::Refused(Refusal::OTHER));
+        }
         let proven = fence.and_then(|(copy, since)| {
             let takes = |said: &BatchReply| {
                 self.believes().is_ok() && copy.take_page(&said.page, &said.head, since)
@@ -274,6 +271,14 @@ impl Shard {
         self.known.seen.note(&connection.identity.incarnation, head.stamp);
         Ok(())
     }
+
+    /// Whether the fleet's mode is newer than the one that is known, or the filter settles again: a machine that was suspended has not
+    /// been told yet, as its clock stood still.
+    fn is_behind(&self, head: &Head, connection: &Connection) -> bool {
+        let (_, known) = self.known.common.mode.numbered();
+        let has_settled = connection.identity.fleet.load().settles_ms.is_none();
+        head.mode_number > known || head.settles_ms > 0 && has_settled
+    }
 }
 
 /// Asks all shards, and once more those whose filter was replaced since this process last looked, or whose fence proved nothing.
@@ -331,7 +336,7 @@ pub(super) async fn ask(parts: &mut [Part<'_>], at_once: usize, deadline: Durati
                 first.node.link.withdraw(&first.on);
             }
         }
-        Err(error) => parts.iter_mut().for_each(|part| part.fail(&error)),
+        Err(error) => parts.iter_mut().for_each(|part| part.take(Err(error.doubt()))),
     }
 }
 

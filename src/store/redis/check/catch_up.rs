@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use tokio::time::sleep;
 
-use super::answer::{Head, Page};
+use super::answer::{Head, PAGE, Page};
 use super::batch::{Part, ask};
 use crate::store::redis::connection::NodeSession;
 use crate::store::redis::copy::FilterCopy;
@@ -61,7 +61,7 @@ impl FilterCopy {
         // The three numbers differ where an insert came between the commands.
         let greatest = page.greatest.unwrap_or(since);
         let is_last = greatest == head.stamp && greatest == head.last;
-        if is_last || page.is_full() {
+        if is_last || page.digests.len() >= PAGE {
             self.advance_to(greatest);
         }
         is_last

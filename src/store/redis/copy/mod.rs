@@ -129,9 +129,7 @@ impl Copies {
 
     /// Returns the false-positive rate of a filter whose copy holds more ids than it was sized for.
     pub(crate) fn rate_beyond(&self, header: &Header) -> Option<f64> {
-        let current = self.current.load();
-        let copy = current.as_ref().filter(|copy| copy.is_of(header))?;
-        copy.filter.rate_beyond(header.capacity.into())
+        self.of(header)?.filter.rate_beyond(header.capacity.into())
     }
 
     /// Says whether the copy holds an id; returns also the digest that it took.
@@ -183,7 +181,6 @@ static TAKEN: AtomicU64 = AtomicU64::new(0);
 struct Room(u64);
 
 impl Room {
-    /// Takes room for a copy, if all copies of this process stay within a limit.
     fn take(bytes: u64, limit: u64) -> Option<Self> {
         let fits = |taken: u64| taken.checked_add(bytes).filter(|all| *all <= limit);
         TAKEN.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits).ok()?;

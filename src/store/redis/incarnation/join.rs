@@ -14,12 +14,12 @@ use crate::error::StoreError;
 use crate::id::{Digester, SecretKey};
 use crate::random;
 use crate::store::Record;
+use crate::store::clock::Clock;
 use crate::store::link::process::RedisProcess;
 use crate::store::link::refusal::serves_no_slot;
 use crate::store::link::reply::{Reply, odd};
 use crate::store::link::script::{Script, hex};
-use crate::store::link::transport::Transport;
-use crate::store::link::transport::{Clock, HANDSHAKE, ask};
+use crate::store::link::transport::{HANDSHAKE, Transport, ask};
 use crate::store::redis::connection::Identity;
 use crate::store::redis::fleet::{Fleet, needed_of_record};
 use crate::store::redis::keys::Keys;
@@ -38,7 +38,6 @@ impl KnownShard {
         known.map_or_else(drawn, Ok)
     }
 
-    /// Returns the key that the filter's metadata names.
     fn agree(&self, offered: &SecretKey, id: &str, key: &[u8]) -> Result<SecretKey, StoreError> {
         let theirs =
             u32::from_str_radix(id, 16).map_err(|_| odd(JOIN.name(), format!("key id {id:?}")))?;

@@ -62,10 +62,6 @@ impl JoinAll {
         self.here[number].store(true, Ordering::SeqCst);
     }
 
-    fn is_of_one(&self) -> bool {
-        self.shards.len() == 1
-    }
-
     /// Joins a shard, and notes what was learnt, or why nothing was: the others answer all the same.
     async fn join_one(
         &self,
@@ -82,7 +78,7 @@ impl JoinAll {
                 shard.joins.notify_waiters();
             }
             Err(error @ StoreError::NoAnswer { .. }) => return Err(error),
-            Err(error) if self.is_of_one() => return Err(error),
+            Err(error) if self.shards.len() == 1 => return Err(error),
             Err(error) => {
                 if let StoreError::Refused { reason, .. } = &error {
                     self.note_refusal(number, reason);
@@ -101,14 +97,14 @@ impl JoinAll {
         }
     }
 
-    /// Where none of the node's shards is joined, says why.
-    fn why_none_is_joined(&self, identities: &Identities) -> Option<StoreError> {
+    /// Fails where none of the node's shards is joined, and says why.
+    fn any_is_joined(&self, identities: &Identities) -> Result<(), StoreError> {
         let here = (0..self.shards.len()).filter(|number| self.has(*number));
         let mut here = here.map(|number| identities.of(number));
         match here.next() {
-            None => Some(elsewhere()),
-            Some(Err(trouble)) if !here.any(|of| of.is_ok()) => Some(trouble),
-            Some(_) => None,
+            None => Err(elsewhere()),
+            Some(Err(trouble)) if !here.any(|of| of.is_ok()) => Err(trouble),
+            Some(_) => Ok(()),
         }
     }
 
@@ -139,7 +135,7 @@ impl JoinAll {
             if is_as_it_was { Ok(()) } else { shard.recheck(transport, process, &identity).await };
         match holds {
             Err(StoreError::Refused { reason, .. } | StoreError::GivenUp { reason, .. })
-                if !self.is_of_one() =>
+                if self.shards.len() > 1 =>
             {
                 self.note_refusal(number, &reason);
                 identities.note(number, Err(StoreError::disconnected(reason.clone())));
@@ -172,10 +168,8 @@ impl Handshake<Identities> for JoinAll {
                     some.iter().map(|of| self.join_one(*of, transport, process, &identities));
                 try_join_all(joins).await?;
             }
-            match self.why_none_is_joined(&identities) {
-                Some(trouble) => Err(trouble),
-                None => Ok(identities),
-            }
+            self.any_is_joined(&identities)?;
+            Ok(identities)
         })
     }
 
@@ -199,7 +193,7 @@ impl Handshake<Identities> for JoinAll {
                 );
             }
             // Another session may lead to another node of a cluster.
-            self.why_none_is_joined(identities).map_or(Ok(()), Err)
+            self.any_is_joined(identities)
         })
     }
 }

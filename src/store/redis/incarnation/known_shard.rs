@@ -13,7 +13,6 @@ use crate::error::StoreError;
 use crate::id::SecretKey;
 use crate::mode::Mode;
 use crate::settings::Settings;
-use crate::store::FleetChange;
 use crate::store::link::reply::{Reply, odd};
 use crate::store::redis::common::Common;
 use crate::store::redis::fleet::Fleet;
@@ -53,19 +52,8 @@ impl KnownShard {
         &self.common.settings
     }
 
-    /// Returns until when the filter settles, by Redis's clock, ms.
     pub(crate) fn settles_ms(&self) -> Option<i64> {
         self.fleet.lock().and_then(|fleet| fleet.settles_ms)
-    }
-
-    /// Notes what this process has changed: before a poll shows it, Redis may have lost it.
-    pub(crate) fn note_change(&self, change: &FleetChange, number: i64) {
-        let mode = match change {
-            FleetChange::Mode(mode) => *mode,
-            FleetChange::Enforce { .. } => Mode::Enforce,
-            FleetChange::Rebuild => return,
-        };
-        self.common.note_mode(mode, number);
     }
 
     /// Returns what a join tells of the fleet, as the last arguments of its script.
@@ -112,7 +100,7 @@ mod tests {
     fn a_mode_that_one_shard_tells_of_is_told_to_all() {
         let common = Arc::new(Common::new(Settings::new("users".into())));
         let shards = [0, 1].map(|_| KnownShard::new(Keys::new("users"), &common));
-        shards[0].note_change(&FleetChange::Mode(Mode::Off), 7);
+        shards[0].common.note_mode(Mode::Off, 7);
         let [_, mode, number, _] = shards[1].offer_fleet();
         assert_eq!((mode.as_str(), number.as_str(), common.mode.get()), ("o", "7", Mode::Off));
     }

@@ -36,7 +36,6 @@ const CALL: Duration = Duration::from_secs(1);
 const DEADLINE: Duration = Duration::from_millis(500);
 
 impl Shard {
-    /// Replays this process's inserts to every incarnation that it meets.
     pub(crate) async fn replay_own_inserts(self: Arc<Self>) {
         let mut failures = 0;
         loop {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
-use crate::store::link::transport::Clock;
+use crate::store::clock::Clock;
 
 /// How far an incarnation's age by Redis's clock may be beyond its age by this machine's.
 const SLACK: Duration = Duration::from_secs(1);

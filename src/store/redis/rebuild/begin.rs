@@ -13,11 +13,11 @@ use crate::error::StoreError;
 use crate::filter::{Generation, Header, Sizing, State};
 use crate::id::Digest;
 use crate::random;
+use crate::store::clock::Clock;
 use crate::store::link::process::Memory;
 use crate::store::link::reply::{Reply, odd};
 use crate::store::link::script::Script;
 use crate::store::link::session::Purpose;
-use crate::store::link::transport::Clock;
 use crate::store::redis::connection::Connection;
 use crate::store::redis::fleet::needed_of_record;
 use crate::store::redis::shards::Shards;
@@ -64,7 +64,6 @@ impl RedisBuild {
         Ok(Some(Self { shards, due, all, builds: Vec::new(), failed }))
     }
 
-    /// *Lease*: takes the leases, and makes room for ids; returns for how many, or nothing where others rebuild.
     pub(crate) async fn lease(&mut self, sizing: Sizing) -> Result<Option<u64>, StoreError> {
         let shards = self.shards.all.len() as u32;
         let sizing = Sizing::sharded(sizing.capacity, sizing.rate, shards);

@@ -45,7 +45,6 @@ struct Due {
     view: View,
 }
 
-/// The rebuild of one shard.
 struct ShardBuild {
     shard: Arc<Shard>,
     lease: Lease,
@@ -104,16 +103,9 @@ impl RedisBuild {
     pub(crate) async fn read_recent(&mut self) -> Result<(Scan, u64), StoreError> {
         try_join_all(self.builds.iter_mut().map(ShardBuild::read_recent)).await?;
         let first = self.builds.first().ok_or_else(lost)?;
-        let geometry = |shard| {
-            let of = |build: &&ShardBuild| build.shard.number == shard;
-            self.builds.iter().find(of).map(|build| build.header.geometry)
-        };
-        let mut filters = Vec::new();
-        for shard in 0..self.shards.all.len() {
-            filters.push(match geometry(shard) {
-                Some(geometry) => Some(Arc::new(empty(geometry).await?)),
-                None => None,
-            });
+        let mut filters = vec![None; self.shards.all.len()];
+        for build in &self.builds {
+            filters[build.shard.number] = Some(Arc::new(empty(build.header.geometry).await?));
         }
         let recent = self.builds.iter().map(|build| build.recent.len() as u64).sum();
         Ok((Scan::new(&first.identity.digester, filters), recent))

@@ -28,7 +28,6 @@ const IDS_PER_CALL: usize = 8_192;
 const BYTES_AN_ID: usize = 64;
 
 impl ShardBuild {
-    /// *Recent*: returns once a scan may begin that misses nothing.
     pub(super) async fn read_recent(&mut self) -> Result<(), StoreError> {
         self.wait_for_replays().await?;
         self.read_record().await?;

@@ -110,7 +110,7 @@ impl Connector for Replaced {
         self.0.connect()
     }
 
-    fn replaced<'a>(&'a self, _: Option<&'a str>, _: bool) -> BoxFuture<'a, Option<String>> {
+    fn replaced(&self, _: bool) -> BoxFuture<'_, Option<String>> {
         Box::pin(std::future::ready(Some("another primary is named".to_owned())))
     }
 }
