@@ -37,15 +37,15 @@ impl Shard {
     ) -> Result<(), StoreError> {
         let (expected, incarnation) = arguments(change, self.number);
         let asks = *change == FleetChange::Rebuild;
-        let number = self.change_metadata(&expected, incarnation, asks, how).await?;
+        let number = self.change_metadata(expected, incarnation, asks, how).await?;
         if let (Some(mode), Change::Make) = (change.mode(), how) {
             // Before a poll shows it, Redis may have lost it.
             self.known.common.note_mode(mode, number);
             // No process acts on what it read before.
             sleep(HOLDS).await;
             // Redis may have lost it before anybody else read it, or have been told another meanwhile.
-            let now = self.change_metadata(&<[String; 3]>::default(), &[], false, Change::Judge);
-            if now.await? < number || self.known.common.mode.get() != mode {
+            let now = self.change_metadata(Default::default(), &[], false, Change::Judge).await?;
+            if now < number || self.known.common.mode.get() != mode {
                 return Err(StoreError::overtaken());
             }
         }
@@ -55,7 +55,7 @@ impl Shard {
     /// Runs the script, and returns the mode's number.
     async fn change_metadata(
         &self,
-        [mode, number, after]: &[String; 3],
+        [mode, number, after]: [String; 3],
         incarnation: &[u8],
         asks: bool,
         how: Change,
@@ -66,7 +66,7 @@ impl Shard {
         let asked: &[u8] = if asks { b"1" } else { b"" };
         let judge: &[u8] = if how == Change::Judge { b"1" } else { b"" };
         let [key_id, mode, number, after, latest] =
-            [&key_id, mode, number, after, &latest].map(|arg| arg.as_bytes());
+            [&key_id, &mode, &number, &after, &latest].map(|arg| arg.as_bytes());
         let args = [key_id, mode, number, after, incarnation, asked, judge, latest];
         let keys = [self.known.keys.meta.as_str()];
         let reply = connection.script(&CHANGE_FLEET, &keys, &args, DEADLINE).await?;
