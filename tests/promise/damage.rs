@@ -12,6 +12,7 @@ use support::model::{
 use support::redis_server::RedisServer;
 
 const BITS: &str = "bg:{users}:bits";
+const META: &str = "bg:{users}:fleet";
 const SOON: Duration = Duration::from_secs(10);
 
 /// What happens to the live filter, and what a check says of it then.
@@ -62,6 +63,10 @@ async fn nothing_is_refused_after((what, damage, doubt): Damage) {
     damage(&redis);
     // Who was there tells Redis that there was a filter.
     says(&witness, 1, Verdict::Unknown(doubt)).await;
+    eventually("the witness has joined again", SOON, || async {
+        if redis.run::<bool>(&["EXISTS", META]) { Ok(()) } else { Err(String::new()) }
+    })
+    .await;
 
     let newcomer = guard(&redis.url()).build().unwrap();
     says(&newcomer, 1, Verdict::Unknown(doubt)).await;

@@ -112,7 +112,7 @@ impl Transport for Full {
             4 => vec![Value::BulkString(vec![0xff; 64]), Value::Array(vec![Value::Nil])],
             _ => vec![Value::Array(Vec::new())],
         };
-        replies.push(Value::Array(vec![text("first"), text("9"), text("1")]));
+        replies.push(Value::Array(["first", "9", "1", "0", "0"].map(text).into()));
         replies.push(Value::Array(numbers.map(Value::Int).into()));
         Box::pin(async { Ok(replies) })
     }
