@@ -62,7 +62,6 @@ async fn nothing_is_refused_after((what, damage, doubt): Damage) {
 
     damage(&redis);
     // Who was there tells Redis that there was a filter.
-    says(&witness, 1, Verdict::Unknown(doubt)).await;
     eventually("the witness has joined again", SOON, || async {
         if redis.run::<bool>(&["EXISTS", META]) { Ok(()) } else { Err(String::new()) }
     })
