@@ -35,7 +35,8 @@ type Answer = oneshot::Sender<RedisResult<Vec<Value>>>;
 
 struct Request {
     packed: Packed,
-    answer: Answer,
+    /// None where nobody waits for it.
+    answer: Option<Answer>,
 }
 
 struct Sent {
@@ -43,7 +44,7 @@ struct Sent {
     /// How many bytes the replies that are missing may take.
     room: usize,
     replies: Vec<Value>,
-    answer: Answer,
+    answer: Option<Answer>,
 }
 
 impl Driver {
@@ -77,10 +78,15 @@ impl Transport for Driver {
                 return Ok(Vec::new());
             }
             let (answer, answered) = oneshot::channel();
-            let sent = self.requests.send(Request { packed, answer }).await;
+            let request = Request { packed, answer: Some(answer) };
+            let sent = self.requests.send(request).await;
             sent.map_err(|_| self.has_ended())?;
             answered.await.map_err(|_| self.has_ended())?
         })
+    }
+
+    fn tell(&self, packed: Packed) {
+        self.requests.try_send(Request { packed, answer: None }).ok();
     }
 
     fn local(&self) -> Option<SocketAddr> {
@@ -131,7 +137,7 @@ async fn drive(
 
 fn take(request: Request, output: &mut Vec<u8>, sent: &mut VecDeque<Sent>) {
     let Request { packed, answer } = request;
-    if answer.is_closed() {
+    if answer.as_ref().is_some_and(Answer::is_closed) {
         return;
     }
     let replies = Vec::with_capacity(packed.commands);
@@ -172,7 +178,7 @@ fn give(input: &mut Vec<u8>, sent: &mut VecDeque<Sent>, values: &mut Reader) -> 
             && let Some(Sent { replies, answer, .. }) = sent.pop_front()
         {
             // Its caller may have gone.
-            answer.send(refusal(&replies).map_or(Ok(replies), Err)).ok();
+            answer.map(|answer| answer.send(refusal(&replies).map_or(Ok(replies), Err)));
         }
     }
     let given = input.len() - rest.len();

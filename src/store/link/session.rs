@@ -27,7 +27,7 @@ impl Purpose {
 /// Connections that have shown that one Redis process is at their other ends. They are made, polled and given up together.
 pub(crate) struct Session<I> {
     /// One for each purpose, in their order.
-    pub(super) transports: Vec<Arc<dyn Transport>>,
+    transports: Vec<Arc<dyn Transport>>,
     pub(crate) process: RedisProcess,
     /// What the store's handshake has learnt on it.
     pub(crate) identity: I,

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use ::redis::{Value, cmd};
 use arc_swap::ArcSwap;
-use futures_util::future::{join_all, try_join_all};
+use futures_util::future::try_join_all;
 use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
 use tokio::time::{Instant, sleep, timeout};
@@ -21,7 +21,7 @@ use super::connector::Connector;
 use super::refusal::Consequences;
 use super::resp::Packed;
 use super::session::{Handshake, Purpose, Session};
-use super::transport::{HANDSHAKE, Look, Transport, exchange, inspect, meaning};
+use super::transport::{Look, Transport, inspect, meaning};
 use crate::error::StoreError;
 use crate::random;
 use crate::refusal::Retry;
@@ -222,18 +222,7 @@ impl<I: Send + Sync> Link<I> {
     }
 
     async fn connect(&self) -> Result<Arc<Session<I>>, StoreError> {
-        let opened = try_join_all(Purpose::ALL.map(async |_| self.connector.connect().await)).await;
-        let transports = opened.map_err(|error| meaning(&error))?;
-        let look = self.inspect(&transports).await?;
-        // Some users may not send this, which changes nothing. It comes after the first reply: a server that hangs up says why in
-        // reply to the first command.
-        join_all(Purpose::ALL.map(|purpose| {
-            let of = format!("{purpose:?}").to_lowercase();
-            let name = format!("bloom-guard:{}:{of}", self.filter);
-            let command = cmd("CLIENT").arg("SETNAME").arg(name).clone();
-            exchange(&*transports[purpose as usize], command.into(), HANDSHAKE)
-        }))
-        .await;
+        let (transports, look) = self.open().await?;
         let identity = self.handshake.join(&*transports[0], &look.process).await?;
         if let Some(reason) = self.connector.replaced(false).await {
             return Err(StoreError::disconnected(reason));
@@ -241,17 +230,20 @@ impl<I: Send + Sync> Link<I> {
         Ok(Arc::new(Session::new(transports, look, identity)))
     }
 
-    /// Asks on each connection who answers. Fails unless one process does on all.
-    async fn inspect(&self, transports: &[Arc<dyn Transport>]) -> Result<Look, StoreError> {
-        let is_node = self.connector.is_to_a_cluster();
-        let looks = transports.iter().map(|transport| inspect(&**transport, is_node));
-        let mut looks = try_join_all(looks).await?.into_iter();
-        let first = looks.next().ok_or_else(StoreError::not_yet)?;
-        if looks.any(|look| look.process != first.process) {
-            let reason = "different redis processes answer at the same address";
-            return Err(StoreError::disconnected(reason));
-        }
-        Ok(first)
+    /// Opens a connection for each purpose, all to one process.
+    async fn open(&self) -> Result<(Vec<Arc<dyn Transport>>, Look), StoreError> {
+        let opened = Purpose::ALL.map(async |purpose| {
+            let transport = self.connector.connect().await.map_err(|error| meaning(&error))?;
+            let look = inspect(&*transport, self.connector.is_to_a_cluster()).await?;
+            // Some users may not send this, which changes nothing. It comes after the first reply: a server that hangs up says why in
+            // reply to the first command.
+            let purpose = format!("{purpose:?}").to_lowercase();
+            let name = format!("bloom-guard:{}:{purpose}", self.filter);
+            transport.tell(cmd("CLIENT").arg("SETNAME").arg(name).clone().into());
+            Ok::<_, StoreError>((transport, look))
+        });
+        let (transports, looks): (Vec<_>, Vec<_>) = try_join_all(opened).await?.into_iter().unzip();
+        Ok((transports, one_process(looks)?))
     }
 
     /// Polls a session until it cannot be trusted any more; returns why.
@@ -261,7 +253,10 @@ impl<I: Send + Sync> Link<I> {
             if let Err(withdrawn) = self.session() {
                 return withdrawn;
             }
-            let look = match self.inspect(&session.transports).await {
+            let looks = Purpose::ALL.map(async |purpose| {
+                inspect(&*session.transport(purpose), self.connector.is_to_a_cluster()).await
+            });
+            let look = match try_join_all(looks).await.and_then(one_process) {
                 Ok(look) => look,
                 Err(error) => return error,
             };
@@ -285,6 +280,17 @@ impl<I: Send + Sync> Link<I> {
                 return end;
             }
         }
+    }
+}
+
+/// Returns the first connection's look, if one process has answered on all.
+fn one_process(looks: Vec<Look>) -> Result<Look, StoreError> {
+    let mut looks = looks.into_iter();
+    let first = looks.next().ok_or_else(StoreError::not_yet)?;
+    if looks.all(|look| look.process == first.process) {
+        Ok(first)
+    } else {
+        Err(StoreError::disconnected("different redis processes answer at the same address"))
     }
 }
 

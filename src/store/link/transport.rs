@@ -21,6 +21,9 @@ pub(crate) trait Transport: Send + Sync {
     /// the same.
     fn send(&self, packed: Packed) -> BoxFuture<'_, RedisResult<Vec<Value>>>;
 
+    /// Sends commands without waiting for replies, if there is room.
+    fn tell(&self, _packed: Packed) {}
+
     /// Returns the address of its near end, where it has one.
     fn local(&self) -> Option<SocketAddr> {
         None

@@ -110,8 +110,7 @@ impl Node {
             self.demote(history);
         }
         let name = words[0].to_ascii_uppercase();
-        if run_ms < self.loading_until && !matches!(name.as_slice(), b"INFO" | b"TIME" | b"CLIENT")
-        {
+        if run_ms < self.loading_until && !matches!(name.as_slice(), b"INFO" | b"TIME") {
             return Reply::error("LOADING Redis is loading the dataset in memory");
         }
         if let Some(map) = self.map.clone()
@@ -121,7 +120,6 @@ impl Node {
         }
         match (name.as_slice(), &words[1..]) {
             (b"INFO", _) => Reply::bulk(self.info()),
-            (b"CLIENT", _) => Reply::ok(),
             (b"EVAL", [code, rest @ ..]) => {
                 let code = text(code);
                 let hash = redis::Script::new(code).get_hash().to_owned();
