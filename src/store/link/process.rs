@@ -13,14 +13,29 @@ pub(crate) struct RedisProcess {
 }
 
 impl RedisProcess {
-    /// Reads an INFO reply. Fails with what is missing or too old, or if the server is a Sentinel, a replica, or a node of a cluster
-    /// although the URL names no cluster.
+    /// Fails if the server is a Sentinel, or a node of a cluster although the URL names no cluster.
+    pub(super) fn serves_keys(info: &str, as_node: bool) -> Result<(), StoreError> {
+        // Valkey has another name for it.
+        let (doubt, reason) = match field(info, "redis_mode").or_else(|| field(info, "server_mode"))
+        {
+            Some("cluster") if !as_node => (
+                Doubt::Refused(Refusal::CLUSTER),
+                "redis is a node of a cluster: name it in a redis+cluster:// url",
+            ),
+            Some("sentinel") => (
+                Doubt::Refused(Refusal::REPLICA),
+                "redis is a sentinel, and holds no keys: name it in a redis+sentinel:// url",
+            ),
+            _ => return Ok(()),
+        };
+        Err(StoreError::Refused { doubt, reason: reason.to_owned() })
+    }
+
+    /// Reads an INFO reply. Fails with what is missing or too old.
     pub(crate) fn parse(info: &str, as_node: bool) -> Result<Self, StoreError> {
         let refused =
             |refusal, reason| StoreError::Refused { doubt: Doubt::Refused(refusal), reason };
         let unsupported = |reason| refused(Refusal::UNSUPPORTED, reason);
-        // Valkey has another name for it.
-        let mode = field(info, "redis_mode").or_else(|| field(info, "server_mode"));
         let field =
             |name| field(info, name).ok_or_else(|| unsupported(format!("INFO names no {name}")));
         let version = field("redis_version")?;
@@ -30,18 +45,7 @@ impl RedisProcess {
         if (major, minor) < (6, 2) {
             return Err(unsupported(format!("redis {version} is older than 6.2")));
         }
-        match mode {
-            Some("cluster") if !as_node => {
-                let reason = "redis is a node of a cluster: name it in a redis+cluster:// url";
-                return Err(refused(Refusal::CLUSTER, reason.to_owned()));
-            }
-            Some("sentinel") => {
-                let reason =
-                    "redis is a sentinel, and holds no keys: name it in a redis+sentinel:// url";
-                return Err(refused(Refusal::REPLICA, reason.to_owned()));
-            }
-            _ => {}
-        }
+        Self::serves_keys(info, as_node)?;
         let role = field("role")?;
         if role != "master" {
             let reason = format!("redis is a {role}, not a primary");

@@ -9,6 +9,7 @@ use tokio::time::timeout;
 use super::process::{RedisProcess, may_evict};
 use super::resp::Packed;
 use crate::error::StoreError;
+use crate::refusal::Refusal;
 use crate::store::BoxFuture;
 use crate::store::clock::Clock;
 use crate::store::link::refusal::Consequences;
@@ -79,14 +80,32 @@ pub(crate) struct Look {
     pub(crate) may_evict: bool,
 }
 
-/// Asks which Redis process answers, what it evicts, and then what time it has: a Sentinel answers INFO, and refuses TIME.
+/// Asks which Redis process answers, what time it has, and what it evicts.
 pub(super) async fn inspect(transport: &dyn Transport, as_node: bool) -> Result<Look, StoreError> {
     let infos =
         ["server", "replication", "memory"].iter().map(|section| cmd("INFO").arg(section).clone());
-    let infos = exchange(transport, infos.collect(), HANDSHAKE).await?.into_iter();
-    let info = infos.map(|info| Reply::new("INFO", info).text()).collect::<Result<String, _>>()?;
+    let commands = infos.chain([cmd("TIME")]).collect();
+    let replies = match exchange(transport, commands, HANDSHAKE).await {
+        Ok(replies) => replies,
+        Err(error) => return Err(named(transport, as_node, error).await),
+    };
+    let mut replies = Reply::new("INFO", Value::Array(replies)).array()?;
+    let time = replies.pop().unwrap_or_else(|| Reply::new("TIME", Value::Nil));
+    let info = replies.into_iter().map(Reply::text).collect::<Result<String, _>>()?;
     let process = RedisProcess::parse(&info, as_node)?;
-    let [seconds, micros] = ask(transport, "TIME", cmd("TIME"), HANDSHAKE).await?.fields()?;
-    let clock = Clock::now(Reply::time(&seconds, &micros)?);
-    Ok(Look { process, clock, may_evict: may_evict(&info) })
+    let [seconds, micros] = time.fields()?;
+    let us = Reply::time(&seconds, &micros)?;
+    Ok(Look { process, clock: Clock::now(us), may_evict: may_evict(&info) })
+}
+
+/// Returns an error that names the kind of a server without keys: a Sentinel refuses TIME.
+async fn named(transport: &dyn Transport, as_node: bool, refused: StoreError) -> StoreError {
+    if let StoreError::Refused { doubt: Doubt::Refused(Refusal::UNSUPPORTED), .. } = refused
+        && let Ok(info) = ask(transport, "INFO", cmd("INFO").arg("server").clone(), HANDSHAKE).await
+        && let Ok(info) = info.text()
+        && let Err(named) = RedisProcess::serves_keys(&info, as_node)
+    {
+        return named;
+    }
+    refused
 }

@@ -28,14 +28,13 @@ const SOUND: Far =
 struct Server(Arc<Mutex<Far>>);
 
 impl Transport for Server {
-    fn send(&self, packed: Packed) -> BoxFuture<'_, RedisResult<Vec<Value>>> {
+    fn send(&self, _: Packed) -> BoxFuture<'_, RedisResult<Vec<Value>>> {
         let Far { run_id, history, role, .. } = self.0.lock().clone();
         let bulk = |text: &str| format!("${}\r\n{text}\r\n", text.len());
         let server = bulk(&format!("redis_version:7.0.15\r\nrun_id:{run_id}\r\n"));
         let replication = bulk(&format!("role:{role}\r\nmaster_replid:{history}\r\n"));
         let time = "*2\r\n$10\r\n1700000000\r\n$1\r\n0\r\n";
-        let infos = format!("{server}{replication}$0\r\n\r\n");
-        let replies = if packed.commands > 1 { &infos } else { time };
+        let replies = format!("{server}{replication}$0\r\n\r\n{time}");
         Box::pin(std::future::ready(Ok(values(replies.as_bytes()))))
     }
 }
