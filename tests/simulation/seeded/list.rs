@@ -464,6 +464,8 @@ pub(crate) fn take_late<P: 'static>(asks: impl Fn(&P) -> bool) -> Vec<P> {
     ]),
     bug("settling that a process ends which has heard of none in this incarnation", &[Forgetful], &[
         script("join.lua", "or is_another and rest ~= 1 and", "or rest ~= 1 and"),
+        // Else it sees by its checks that the filter settles, before it says that it does not.
+        source(BATCH, "head.mode_number > known || head.settles_ms > 0 && has_settled", "head.mode_number > known"),
     ]),
     bug("what a process knew that stood still taken for true of settling", ANY, &[
         script("join.lua", "polled - ARGV[16] <= MINUTE - LATE", "true"),
