@@ -142,10 +142,10 @@ pub(super) async fn look(guard: &BloomGuard) -> Result<GuardState, StoreError> {
 }
 
 /// Makes a change, and repeats it if it fails: a connection may take some time.
-pub(super) async fn insist<E>(change: impl AsyncFn() -> Result<(), E>) -> Result<(), E> {
+pub(super) async fn insist<T, E>(change: impl AsyncFn() -> Result<T, E>) -> Result<T, E> {
     for _ in 1..TRIES {
         match change().await {
-            Ok(()) => return Ok(()),
+            Ok(changed) => return Ok(changed),
             Err(_) => sleep(Duration::from_millis(300)).await,
         }
     }

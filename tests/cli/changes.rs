@@ -51,6 +51,22 @@ async fn a_mode_that_redis_lost_before_any_process_read_it_is_not_said_to_be_set
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_mode_that_another_operator_sets_meanwhile_is_left() {
+    let (redis, guard) = filled().await;
+    let url = redis.url();
+    let off = tokio::task::spawn_blocking(move || Ran::with(&["mode", &url, "users", "off"]));
+    let mode = || redis.run::<Option<String>>(&["HGET", "bg:{users}:fleet", "mode"]);
+    eventually("it is set", Duration::from_secs(10), || async {
+        if mode().as_deref() == Some("o") { Ok(()) } else { Err(format!("{:?}", mode())) }
+    })
+    .await;
+    guard.set_fleet_mode(Mode::Shadow).await.unwrap();
+    let ran = off.await.unwrap();
+    assert!(ran.status != 0 && ran.err.contains("another call has set the mode"), "{ran:?}");
+    assert_eq!(mode().as_deref(), Some("s"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn a_process_with_a_source_rebuilds_what_the_command_asks_for() {
     let (redis, table) = (RedisServer::start(), Table::with(0..1_000));
     let builder = guard_over(&redis.url(), &table).secret_key(SecretKey::new([7; 16]));

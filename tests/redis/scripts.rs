@@ -87,6 +87,6 @@ fn a_change_of_the_mode_that_was_held_up_undoes_nothing() {
         (said[0].clone(), redis.run::<String>(&["HGET", META, "mode"]))
     };
     let (seconds, _): (u64, u64) = redis.run(&["TIME"]);
-    assert_eq!(enforce(seconds * 1_000_000 - 1), ("OVERTAKEN".to_owned(), "o".to_owned()));
+    assert_eq!(enforce(seconds * 1_000_000 - 1), ("LATE".to_owned(), "o".to_owned()));
     assert_eq!(enforce((seconds + 60) * 1_000_000), ("OK".to_owned(), "e".to_owned()));
 }

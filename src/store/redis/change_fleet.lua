@@ -8,11 +8,11 @@
 -- ARGV[5] the incarnation in which number and moment were read; '' if neither is given
 -- ARGV[6] '1' if a rebuild is asked for, else ''
 -- ARGV[7] '1' to say only what would be returned, else ''   ARGV[8] latest moment for it, µs: late, it would undo others' changes
--- Returns {'OK', the mode's number}; {'OVERTAKEN'} where another has changed the mode, the metadata are others, an older
--- filter is live, or it is too late; {'KEY'} when the caller's key is not this filter's. Nothing was changed then.
+-- Returns {'OK', the mode's number}; {'OVERTAKEN'} where another has changed the mode, the metadata are others, or an older
+-- filter is live; {'LATE'}; {'KEY'} when the caller's key is not this filter's. Nothing was changed then.
 if redis.call('HGET', KEYS[1], 'kid') ~= ARGV[1] then return {'KEY'} end
 local time, meta = redis.call('TIME'), redis.call('HMGET', KEYS[1], 'inc', 'mode_at', 'live', 'heir')
-if time[1] * 1000000 + time[2] > tonumber(ARGV[8]) then return {'OVERTAKEN'} end
+if time[1] * 1000000 + time[2] > tonumber(ARGV[8]) then return {'LATE'} end
 if ARGV[5] ~= '' and meta[1] ~= ARGV[5] then return {'OVERTAKEN'} end
 if ARGV[3] ~= '' and (meta[2] or '0') ~= ARGV[3] then return {'OVERTAKEN'} end
 if ARGV[4] ~= '' and tonumber(meta[3] or '0') <= tonumber(ARGV[4]) then return {'OVERTAKEN'} end

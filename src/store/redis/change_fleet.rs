@@ -45,7 +45,10 @@ impl Shard {
             sleep(HOLDS).await;
             // Redis may have lost it before anybody else read it, or have been told another meanwhile.
             let now = self.change_metadata(Default::default(), &[], false, Change::Judge).await?;
-            if now < number || self.known.common.mode.get() != mode {
+            if now < number {
+                return Err(StoreError::disconnected("redis has lost the mode that was set"));
+            }
+            if self.known.common.mode.get() != mode {
                 return Err(StoreError::overtaken());
             }
         }
@@ -74,8 +77,8 @@ impl Shard {
         match (outcome.as_str(), fields.first()) {
             ("OK", Some(number)) => number.int(),
             ("OVERTAKEN", _) => Err(StoreError::overtaken()),
-            // The metadata were lost or made anew: the next connection joins them.
-            ("KEY", _) => {
+            // The metadata were lost or made anew, or a clock has jumped: the next connection joins them.
+            ("KEY" | "LATE", _) => {
                 connection.withdraw();
                 Err(StoreError::changing())
             }

@@ -154,7 +154,7 @@ impl<'a> Part<'a> {
             let head = said.as_ref().map_err(|doubt| *doubt).map(|said| &said.head);
             self.shard.judge(&header, known, head, connection).and(said)
         });
-        if let (Ok(said), Ok(connection)) = (&said, connection)
+        if let (Ok(said), Ok(connection), Ok(())) = (&said, connection, self.believed)
             && self.shard.is_behind(&said.head, connection)
         {
             connection.node.link.look_now();
