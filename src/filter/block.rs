@@ -2,8 +2,6 @@
 
 use std::iter;
 
-use murmur3::murmur3_x64_128;
-
 use crate::id::Digest;
 
 const POSITION_BITS: u32 = 9;
@@ -31,7 +29,7 @@ impl Geometry {
         &self,
         digest: &Digest,
     ) -> (u32, impl Iterator<Item = impl Iterator<Item = u32>>) {
-        let (h1, h2) = murmur3(digest.as_bytes(), self.seed);
+        let (h1, h2) = murmur3(digest, self.seed);
         // The quotient is below `blocks`: h1 is below 2^64.
         let block = ((u128::from(h1) * u128::from(self.blocks)) >> 64) as u32;
         let mut left = self.hashes;
@@ -71,11 +69,32 @@ pub(crate) enum Membership {
     Never,
 }
 
-/// Returns both halves of `MurmurHash3` x64-128.
-pub(crate) fn murmur3(mut bytes: &[u8], seed: u32) -> (u64, u64) {
-    // Reading from memory does not fail.
-    let hash = murmur3_x64_128(&mut bytes, seed).unwrap_or_default();
-    (hash as u64, (hash >> 64) as u64)
+/// Returns both halves of `MurmurHash3` x64-128, which for 16 bytes is one round and the end.
+const fn murmur3(digest: &Digest, seed: u32) -> (u64, u64) {
+    const C1: u64 = 0x87c3_7b91_1142_53d5;
+    const C2: u64 = 0x4cf5_ad43_2745_937f;
+    let words = u128::from_le_bytes(*digest.as_bytes());
+    let (k1, k2) = (words as u64, (words >> 64) as u64);
+    let (mut h1, mut h2) = (seed as u64, seed as u64);
+    h1 ^= k1.wrapping_mul(C1).rotate_left(31).wrapping_mul(C2);
+    h1 = h1.rotate_left(27).wrapping_add(h2).wrapping_mul(5).wrapping_add(0x52dc_e729);
+    h2 ^= k2.wrapping_mul(C2).rotate_left(33).wrapping_mul(C1);
+    h2 = h2.rotate_left(31).wrapping_add(h1).wrapping_mul(5).wrapping_add(0x3849_5ab5);
+    h1 ^= Digest::LEN as u64;
+    h2 ^= Digest::LEN as u64;
+    h1 = h1.wrapping_add(h2);
+    h2 = h2.wrapping_add(h1);
+    h1 = final_mix(h1);
+    h2 = final_mix(h2);
+    h1 = h1.wrapping_add(h2);
+    h2 = h2.wrapping_add(h1);
+    (h1, h2)
+}
+
+const fn final_mix(mut k: u64) -> u64 {
+    k = (k ^ (k >> 33)).wrapping_mul(0xff51_afd7_ed55_8ccd);
+    k = (k ^ (k >> 33)).wrapping_mul(0xc4ce_b9fe_1a85_ec53);
+    k ^ (k >> 33)
 }
 
 /// Returns the next output of `SplitMix64` (Steele, Lea & Flood 2014).
@@ -90,6 +109,16 @@ const fn split_mix(state: &mut u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn murmur3_is_the_reference_one() {
+        for n in 0..1000_u128 {
+            let digest = Digest::from_bytes(n.wrapping_mul(u128::MAX / 997).to_le_bytes());
+            let seed = (n as u32).wrapping_mul(0x9e37_79b9);
+            let hash = murmur3::murmur3_x64_128(&mut digest.as_bytes().as_slice(), seed).unwrap();
+            assert_eq!(murmur3(&digest, seed), (hash as u64, (hash >> 64) as u64));
+        }
+    }
 
     #[test]
     fn split_mix_is_the_reference_one() {

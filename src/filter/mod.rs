@@ -5,7 +5,7 @@
 //! the [`Position`] of its bits, [`Filter`] holds the bits in memory, and [`format`](mod@format) says
 //! byte by byte what they look like in Redis.
 
-pub(crate) mod block;
+mod block;
 mod generation;
 pub(crate) mod lengths;
 mod memory;

@@ -1,8 +1,7 @@
 //! go-zero's `core/bloom`: 14 bits for each id, each by a hash of its own.
 
 use super::filter::{ForeignFilter, Numbers};
-use super::layout::{Bits, BloomSize, Layout, MOST_BITS};
-use crate::filter::block::murmur3;
+use super::layout::{Bits, BloomSize, Layout, MOST_BITS, murmur3};
 
 const HASHES: u32 = 14;
 
@@ -24,7 +23,7 @@ impl Layout for GoZero {
         let mut numbered = [id, &[0]].concat();
         let bit = |number| {
             numbered[id.len()] = number;
-            murmur3(&numbered, 0).0 % size.bits
+            murmur3(&numbered).0 % size.bits
         };
         (0..HASHES as u8).map(bit).collect()
     }

@@ -6,8 +6,7 @@ use std::time::Duration;
 use ::redis::{Cmd, cmd};
 
 use super::filter::{ForeignFilter, Numbers};
-use super::layout::{Bits, BloomSize, Layout, double_hashes, optimum, per_id, set_bits};
-use crate::filter::block::murmur3;
+use super::layout::{Bits, BloomSize, Layout, double_hashes, murmur3, optimum, per_id, set_bits};
 
 /// Guava's `MURMUR128_MITZ_64`.
 #[derive(Debug)]
@@ -60,7 +59,7 @@ impl Layout for Jedis {
 
 impl Layout for RedisTemplate {
     fn bits(&self, size: BloomSize, id: &[u8]) -> Bits {
-        let hash = murmur3(id, 0).0;
+        let hash = murmur3(id).0;
         let (low, high) = (hash as i32, (hash >> 32) as i32);
         let bit = |number: u32| {
             let hash = low.wrapping_add(high.wrapping_mul(number as i32));

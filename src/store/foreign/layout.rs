@@ -2,12 +2,12 @@
 
 use std::f64::consts::LN_2;
 use std::fmt;
+use std::io::Cursor;
 
 use ::redis::{Cmd, cmd};
 use smallvec::SmallVec;
 
 use crate::error::StoreError;
-use crate::filter::block::murmur3;
 use crate::store::link::reply::Reply;
 
 pub(super) const MOST_BITS: u64 = 1 << 32;
@@ -106,8 +106,15 @@ pub(super) fn beside(key: &str, what: &str) -> String {
     if key.contains('{') { format!("{key}:{what}") } else { format!("{{{key}}}:{what}") }
 }
 
+/// Returns both halves of `MurmurHash3` x64-128, seed 0.
+pub(super) fn murmur3(bytes: &[u8]) -> (u64, u64) {
+    // Reading from memory does not fail.
+    let hash = murmur3::murmur3_x64_128(&mut Cursor::new(bytes), 0).unwrap_or_default();
+    (hash as u64, (hash >> 64) as u64)
+}
+
 /// Returns hashes of an id, put together from the two halves of one.
 pub(super) fn double_hashes(id: &[u8], hashes: u32) -> impl Iterator<Item = u64> + use<> {
-    let (h1, h2) = murmur3(id, 0);
+    let (h1, h2) = murmur3(id);
     (0..hashes).map(move |number| h1.wrapping_add(u64::from(number).wrapping_mul(h2)))
 }
