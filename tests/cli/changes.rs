@@ -6,6 +6,7 @@ use bloom_guard::{BloomGuard, Mode, PathPattern, SecretKey};
 use support::eventually;
 use support::model::{Table, guard_over, live};
 use support::redis_server::RedisServer;
+use tokio::task::{JoinHandle, spawn_blocking};
 
 use super::{Ran, filled};
 
@@ -27,6 +28,22 @@ async fn all_processes_change_their_mode() {
     assert_eq!((field("reach"), field("settles")), (reach, settles));
 }
 
+fn mode(redis: &RedisServer) -> Option<String> {
+    redis.run(&["HGET", "bg:{users}:fleet", "mode"])
+}
+
+/// Runs `mode off`; returns when Redis has it, and the command waits for all processes.
+async fn turning_off(redis: &RedisServer) -> JoinHandle<Ran> {
+    let url = redis.url();
+    let off = spawn_blocking(move || Ran::with(&["mode", &url, "users", "off"]));
+    eventually("it is set", Duration::from_secs(10), || async {
+        let mode = mode(redis);
+        if mode.as_deref() == Some("o") { Ok(()) } else { Err(format!("{mode:?}")) }
+    })
+    .await;
+    off
+}
+
 /// An operator who has refusals end must not be told so where nobody heard of it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn a_mode_that_redis_lost_before_any_process_read_it_is_not_said_to_be_set() {
@@ -37,33 +54,21 @@ async fn a_mode_that_redis_lost_before_any_process_read_it_is_not_said_to_be_set
         if clients.contains("name=bloom-guard") { Err(clients) } else { Ok(()) }
     })
     .await;
-    let url = redis.url();
-    let off = tokio::task::spawn_blocking(move || Ran::with(&["mode", &url, "users", "off"]));
-    let mode = || redis.run::<Option<String>>(&["HGET", "bg:{users}:fleet", "mode"]);
-    eventually("it is set", Duration::from_secs(10), || async {
-        if mode().as_deref() == Some("o") { Ok(()) } else { Err(format!("{:?}", mode())) }
-    })
-    .await;
+    let off = turning_off(&redis).await;
     // As a replica that lagged behind, and takes over.
     redis.run::<()>(&["HDEL", "bg:{users}:fleet", "mode", "mode_at"]);
     let ran = off.await.unwrap();
-    assert_eq!((ran.status == 0, mode().as_deref()), (true, Some("o")), "{ran:?}");
+    assert_eq!((ran.status == 0, mode(&redis).as_deref()), (true, Some("o")), "{ran:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn a_mode_that_another_operator_sets_meanwhile_is_left() {
     let (redis, guard) = filled().await;
-    let url = redis.url();
-    let off = tokio::task::spawn_blocking(move || Ran::with(&["mode", &url, "users", "off"]));
-    let mode = || redis.run::<Option<String>>(&["HGET", "bg:{users}:fleet", "mode"]);
-    eventually("it is set", Duration::from_secs(10), || async {
-        if mode().as_deref() == Some("o") { Ok(()) } else { Err(format!("{:?}", mode())) }
-    })
-    .await;
+    let off = turning_off(&redis).await;
     guard.set_fleet_mode(Mode::Shadow).await.unwrap();
     let ran = off.await.unwrap();
     assert!(ran.status != 0 && ran.err.contains("another call has set the mode"), "{ran:?}");
-    assert_eq!(mode().as_deref(), Some("s"));
+    assert_eq!(mode(&redis).as_deref(), Some("s"));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
