@@ -18,8 +18,7 @@ static CHANGE_FLEET: Script =
     Script::despite_oom("change_fleet.lua", include_str!("change_fleet.lua"));
 
 const DEADLINE: Duration = Duration::from_secs(1);
-/// How long after it was sent a change may be made. A later one would undo what others have set since; an earlier one shows when it is
-/// read again.
+/// How long after it was sent a change may be made: a later one would undo what others have set since.
 const LATEST: Duration = Duration::from_secs(2);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

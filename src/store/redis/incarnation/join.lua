@@ -84,7 +84,7 @@ local is_other = is_new or meta.run ~= ARGV[5] or is_back or is_known and ARGV[1
 -- 0 is no state: no check takes the filter for live. An earlier version takes it for a later one's, and inserts no more.
 if is_filter and is_other or is_live and stamp ~= meta.last then redis.call('SETRANGE', KEYS[3], 8, '\0\2\1\0') end
 if is_other then
-  -- No earlier filter is trusted, should it come back, later ones get newer tokens, and who begins now knows that there was one.
+  -- No earlier filter is trusted, should it come back, later ones get newer tokens, and for who begins now there was one.
   if not is_new or ARGV[8] ~= '' then
     raise('live', micros)
     raise('epoch', micros)
