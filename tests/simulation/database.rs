@@ -1,7 +1,7 @@
 //! The application's database, with transactions, and the table's scan.
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use tokio::time::sleep;
@@ -137,6 +137,12 @@ pub(crate) fn owner(id: u64) -> Caller {
 /// The ids there are.
 pub(crate) fn ids() -> Vec<u64> {
     with(|database| database.rows.iter().filter(|(_, row)| row.exists).map(|(id, _)| *id).collect())
+}
+
+/// The ids that are being created.
+pub(crate) fn created() -> BTreeSet<u64> {
+    let created = |(_, row): &(&u64, &Row)| row.locked && !row.exists;
+    with(|database| database.rows.iter().filter(created).map(|(id, _)| *id).collect())
 }
 
 /// Locks a row, if it is in this state and nobody else has it.

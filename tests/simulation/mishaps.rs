@@ -1,7 +1,7 @@
 //! What befalls Redis.
 
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::cluster;
 use crate::database;
@@ -30,6 +30,8 @@ thread_local! {
     static REWOUND: RefCell<BTreeMap<u32, (u64, Option<Bytes>)>> = const { RefCell::new(BTreeMap::new()) };
     /// When Redis last began a new life, ms since the run began.
     static FORGOT: Cell<Option<u64>> = const { Cell::new(None) };
+    /// When Redis's clock was set forward, and which ids were being created then.
+    static SET_FORWARD: RefCell<Vec<(u64, BTreeSet<u64>)>> = const { RefCell::new(Vec::new()) };
     /// When a key was last put back as an old copy of itself.
     static PUT_BACK: Cell<Option<u64>> = const { Cell::new(None) };
     /// The address of the Redis that something befalls.
@@ -59,6 +61,15 @@ pub(crate) fn begin() {
     FORGOT.set(None);
     PUT_BACK.set(None);
     REWOUND.take();
+    SET_FORWARD.take();
+}
+
+/// Whether the clock was set forward while an id was being created, so lately that no process need have noticed: a new process takes
+/// its insert for an old one.
+pub(crate) fn set_forward_lately(id: u64) -> bool {
+    let is_late =
+        |(at, ids): &(u64, BTreeSet<_>)| net::now_ms() < at + NOTICED && ids.contains(&id);
+    SET_FORWARD.with_borrow(|jumps| jumps.iter().any(is_late))
 }
 
 /// Whether an id's data have gone back in time so lately that a process need not have noticed.
@@ -175,7 +186,12 @@ fn befall_shards(mishap: &Mishap, shards: &[u32]) {
                 }
             }
         }
-        Mishap::Clock(by) => net.clock_skew_us += by * 1000,
+        Mishap::Clock(by) => {
+            net.clock_skew_us += by * 1000;
+            if by > 0 {
+                SET_FORWARD.with_borrow_mut(|jumps| jumps.push((now, database::created())));
+            }
+        }
         Mishap::FlushAll => flush(net, shards),
         Mishap::Swap(ref parts) => put_aside_or_back(primary(net), keys_of(shards, parts)),
         Mishap::Delete(ref parts) => {

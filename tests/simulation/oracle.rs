@@ -35,8 +35,8 @@ pub(crate) struct Findings {
     pub(crate) existing: u64,
     /// Refusals of such.
     pub(crate) false_404s: u64,
-    /// Refusals of such just after data went back in time, by processes that cannot have noticed. The guide states
-    /// them, and they are no violation.
+    /// Refusals of such just after data went back in time or the clock was set forward, by processes that cannot have
+    /// noticed. The guide states them, and they are no violation.
     pub(crate) refused_unnoticed: u64,
     /// Such that were answered 503.
     pub(crate) busy: u64,
@@ -137,7 +137,8 @@ pub(crate) fn violated(what: String) {
 pub(crate) fn existed(id: u64, instance: usize, answered: Answered) {
     let absent = answered == Answered::Absent;
     let misread = database::misread_for().is_some_and(|ms| ms < MISREAD);
-    let unnoticed = misread || mishaps::rewound_lately(id);
+    let lately = mishaps::rewound_lately(id) || mishaps::set_forward_lately(id);
+    let unnoticed = misread || lately;
     note(|findings| {
         findings.existing += 1;
         findings.busy += u64::from(answered == Answered::Busy);
