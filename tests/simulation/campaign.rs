@@ -161,8 +161,8 @@ fn conclude(seeds: &Seeds, kept: &Findings, difference: Option<String>) -> bool 
     }
     println!(
         "simulation: {:.3} % of those checks were answered 503; {} requests passed unasked, {} of them \
-         by a copy; {} refusals were nulls; {} existing ids were refused before a poll could show that data had \
-         gone back in time; {:.1} % of ids were asked for in batches",
+         by a copy; {} refusals were nulls; {} existing ids were refused before a poll could show that data \
+         or clock had jumped; {:.1} % of ids were asked for in batches",
         share(findings.busy, findings.existing) * 100.0,
         findings.quiet,
         findings.copied,
