@@ -160,7 +160,7 @@ refusals! {
     UNVOUCHED = "unvouched", "inserts that were lost may still become visible",
         "Wait as long as longest_transaction. Redis lost data, and a process could not repeat all of its inserts.";
     OVERTAKEN = "overtaken", "another call has set the mode, or redis is another",
-        "See who else changes the mode and whether Redis is another, and call again.";
+        "See who else changes the mode and whether Redis is another, before you call again.";
     ODD = "odd", "redis gave an answer that makes no sense",
         "See that URL and proxies lead to Redis 6.2 or later, or to Valkey.";
 }

@@ -102,8 +102,8 @@ pub(crate) struct NewNull {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Inserted {
-    /// The id was new: a check would have found it absent just before. Of several inserts of one id at most one is told so, until
-    /// a rebuild finds that there is no such record.
+    /// The id was new: by what this process knew, a check would have found it absent just before. Of several inserts of one id at most
+    /// one is told so, until a rebuild finds that there is no such record.
     New,
     /// The id may have been there before. The filter held it, which is a false positive as often as its rate says; or there is no
     /// filter to tell, as while one [settles](crate::Builder::settle); or the answer to a first attempt was lost.

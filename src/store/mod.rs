@@ -175,8 +175,8 @@ impl Store {
         ask!(self, store => store.fleet_mode(), _ => Arc::default())
     }
 
-    /// Changes how all processes act. Nothing was changed where it was overtaken: the mode was set by another call, the
-    /// metadata are others, or an older filter is live.
+    /// Changes how all processes act. It may hold for a while and then be overtaken: by another call's mode, other metadata, or an
+    /// older filter.
     pub(crate) async fn change_fleet(&self, change: FleetChange) -> Result<(), StoreError> {
         ask!(self, store => store.change_fleet(change).await, foreign => Err(foreign.unfit(NO_FLEET)))
     }

@@ -76,10 +76,10 @@ impl Shard {
         match (outcome.as_str(), fields.first()) {
             ("OK", Some(number)) => number.int(),
             ("OVERTAKEN", _) => Err(StoreError::overtaken()),
-            // The metadata were lost or made anew, or a clock has jumped: the next connection joins them.
+            // The next connection joins them.
             ("KEY" | "LATE", _) => {
                 connection.withdraw();
-                Err(StoreError::changing())
+                Err(StoreError::disconnected("redis has lost the metadata, or a clock has jumped"))
             }
             _ => Err(odd(CHANGE_FLEET.name(), outcome)),
         }
