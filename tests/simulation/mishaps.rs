@@ -22,6 +22,9 @@ const NOT_YET: u64 = u64::MAX / 2;
 /// How long processes may take to notice that data have gone back in time: until their next polls, ms.
 const NOTICED: u64 = 2_000;
 
+/// How long they may take to notice that the clock was set forward, which each poll shows, ms.
+const CLOCK_READ: u64 = 1_100;
+
 /// Keys, and what each held.
 type Aside = Vec<(Bytes, Option<Slot>)>;
 
@@ -68,7 +71,7 @@ pub(crate) fn begin() {
 /// its insert for an old one.
 pub(crate) fn set_forward_lately(id: u64) -> bool {
     let is_late =
-        |(at, ids): &(u64, BTreeSet<_>)| net::now_ms() < at + NOTICED && ids.contains(&id);
+        |(at, ids): &(u64, BTreeSet<_>)| net::now_ms() < at + CLOCK_READ && ids.contains(&id);
     SET_FORWARD.with_borrow(|jumps| jumps.iter().any(is_late))
 }
 
