@@ -8,6 +8,7 @@ use support::model::{Table, guard_over, live};
 use support::redis_server::RedisServer;
 use tokio::task::{JoinHandle, spawn_blocking};
 
+use super::command::program;
 use super::{Ran, filled};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
@@ -34,6 +35,8 @@ fn mode(redis: &RedisServer) -> Option<String> {
 
 /// Runs `mode off`; returns when Redis has it, and the command waits for all processes.
 async fn turning_off(redis: &RedisServer) -> JoinHandle<Ran> {
+    // Which takes a while where it has to be built.
+    spawn_blocking(program).await.unwrap();
     let url = redis.url();
     let off = spawn_blocking(move || Ran::with(&["mode", &url, "users", "off"]));
     eventually("it is set", Duration::from_secs(10), || async {

@@ -15,7 +15,7 @@ pub(crate) struct Ran {
 
 /// The program. It is built with the features that all others are built with, so little is built anew. `BLOOM_GUARD_BIN` names
 /// one that is there.
-fn program() -> &'static Path {
+pub(crate) fn program() -> &'static Path {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
     PROGRAM.get_or_init(|| {
         if let Some(program) = std::env::var_os("BLOOM_GUARD_BIN") {
