@@ -140,7 +140,7 @@ pub(crate) fn ids() -> Vec<u64> {
 }
 
 /// The ids that are being created.
-pub(crate) fn created() -> BTreeSet<u64> {
+pub(crate) fn being_created() -> BTreeSet<u64> {
     let created = |(_, row): &(&u64, &Row)| row.locked && !row.exists;
     with(|database| database.rows.iter().filter(created).map(|(id, _)| *id).collect())
 }

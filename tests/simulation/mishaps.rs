@@ -192,7 +192,7 @@ fn befall_shards(mishap: &Mishap, shards: &[u32]) {
         Mishap::Clock(by) => {
             net.clock_skew_us += by * 1000;
             if by > 0 {
-                SET_FORWARD.with_borrow_mut(|jumps| jumps.push((now, database::created())));
+                SET_FORWARD.with_borrow_mut(|jumps| jumps.push((now, database::being_created())));
             }
         }
         Mishap::FlushAll => flush(net, shards),

@@ -76,7 +76,7 @@ impl Shard {
         match (outcome.as_str(), fields.first()) {
             ("OK", Some(number)) => number.int(),
             ("OVERTAKEN", _) => Err(StoreError::overtaken()),
-            // The next connection joins them.
+            // The next connection joins what is there.
             ("KEY" | "LATE", _) => {
                 connection.withdraw();
                 Err(StoreError::disconnected("redis has lost the metadata, or a clock has jumped"))
