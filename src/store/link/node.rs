@@ -88,7 +88,7 @@ impl<I: Send + Sync + 'static, Q: Send + 'static> Node<I, Q> {
         let (told, received) = oneshot::channel();
         let check = PendingCheck { session, asked, answer: told };
         // Another task would double what a lone check costs.
-        let alone = match alone.then(|| queue.alone(store.has_copy())).flatten() {
+        let alone = match alone.then(|| queue.alone(|| store.has_copy())).flatten() {
             Some(under_way) => {
                 let (store, node) = (Arc::clone(store), Arc::clone(self));
                 // On the heap: it takes a few kilobytes, which a check in the queue does not need.

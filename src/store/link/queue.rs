@@ -77,12 +77,12 @@ impl<I, Q> Queue<I, Q> {
     }
 
     /// Lets a check leave by itself, if no other waits or is under way; where fences answer, if no batch has left lately either.
-    pub(crate) fn alone(&self, by_fences: bool) -> Option<UnderWay> {
+    pub(crate) fn alone(&self, by_fences: impl Fn() -> bool) -> Option<UnderWay> {
         let under_way = &self.leaving.under_way;
         let none = under_way.load(Ordering::SeqCst) == 0
             && self.checks.capacity() == self.checks.max_capacity()
             && self.wanted.lock().is_none()
-            && !(by_fences && self.leaving.left.lock().0.elapsed() < GAP)
+            && !(by_fences() && self.leaving.left.lock().0.elapsed() < GAP)
             && under_way.compare_exchange(0, 1, Ordering::SeqCst, Ordering::SeqCst).is_ok();
         none.then(|| UnderWay(Arc::clone(&self.leaving)))
     }
@@ -195,15 +195,15 @@ mod tests {
     async fn a_check_leaves_by_itself_when_there_is_no_other() {
         let session = session(Arc::new(Unused), 1, ());
         let queue = Queue::<(), u8>::new(BATCH, Duration::from_millis(25), 1);
-        let first = queue.alone(false);
+        let first = queue.alone(|| false);
         assert!(first.is_some());
-        assert!(queue.alone(false).is_none(), "one is under way");
+        assert!(queue.alone(|| false).is_none(), "one is under way");
         drop(first);
         let _waiting = enter(&queue, &session, 1);
-        assert!(queue.alone(false).is_none(), "one waits");
+        assert!(queue.alone(|| false).is_none(), "one waits");
         let mut checks = Vec::new();
         drop(queue.take(&mut checks, || false).await);
-        assert!(queue.alone(false).is_some());
+        assert!(queue.alone(|| false).is_some());
     }
 
     #[tokio::test(start_paused = true)]

@@ -160,44 +160,41 @@ impl<'a> Part<'a> {
             connection.node.link.look_now();
             self.believed = Err(Doubt::Refused(Refusal::OTHER));
         }
-        let proven = fence.and_then(|(copy, since)| {
+        self.is_proven = fence.is_some_and(|(copy, since)| {
             let takes = |said: &BatchReply| {
                 self.believes().is_ok() && copy.take_page(&said.page, &said.head, since)
             };
             let is_proven = said.as_ref().is_ok_and(takes);
             copy.note_behind(!is_proven);
-            is_proven.then_some(copy)
+            is_proven
         });
-        self.is_proven = proven.is_some();
-        let is_unproven = proven.is_none() && digests.len() < self.asked.len();
+        let is_unproven = !self.is_proven && digests.len() < self.asked.len();
         self.is_due = is_replaced || is_unproven && said.is_ok();
-        self.answer =
-            said.map(|said| self.found(&header, &digests, &said.verdicts, proven.as_deref()));
+        self.answer = said.map(|said| self.found(&header, &digests, &said));
     }
 
-    /// Returns the answer for each id: by its own bits, or by the copy that a fence has brought up to the last insert.
+    /// Returns the answer for each id: by its own bits, or by a fence. The copy lacked it up to where the fence's page begins.
     fn found(
         &self,
         header: &Header,
         digests: &[Digest],
-        verdicts: &[(Verdict, Scope)],
-        proven: Option<&FilterCopy>,
+        said: &BatchReply,
     ) -> SmallVec<[(Lookup, bool); FEW]> {
-        let mut by_id = digests.iter().zip(verdicts).peekable();
+        let mut by_id = digests.iter().zip(&said.verdicts).peekable();
         let generation = Some(header.generation);
         let of = |asked: &Asked| {
             if let Some((_, (verdict, scope))) = by_id.next_if(|(of, _)| **of == asked.digest) {
                 return (Lookup::of(*verdict, *scope, generation), false);
             }
-            let by_fence = match proven.map(|copy| copy.lookup(&asked.digest)) {
-                Some(Membership::Never) => {
-                    Lookup::of(Verdict::Absent(Proof::Filter), Scope::Everyone, generation)
-                }
+            let by_fence = if !self.is_proven {
+                Lookup::unknown(Doubt::Timeout)
+            } else if said.page.digests.binary_search(&asked.digest).is_ok() {
                 // It teaches no null.
-                Some(Membership::Possible) => Lookup::of(Verdict::Present, Scope::Everyone, None),
-                None => Lookup::unknown(Doubt::Timeout),
+                Lookup::of(Verdict::Present, Scope::Everyone, None)
+            } else {
+                Lookup::of(Verdict::Absent(Proof::Filter), Scope::Everyone, generation)
             };
-            (by_fence, proven.is_some())
+            (by_fence, self.is_proven)
         };
         self.asked.iter().map(of).collect()
     }
