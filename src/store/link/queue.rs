@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use arc_swap::ArcSwapOption;
 use parking_lot::Mutex as Sync;
+use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::mpsc::{self, Receiver, Sender};
 use tokio::sync::{Mutex, Notify, oneshot};
 use tokio::time::{Instant, sleep_until};
@@ -30,11 +32,12 @@ const FEW: usize = 2;
 const ENOUGH: RangeInclusive<usize> = 12..=32;
 const GAP: Duration = Duration::from_micros(500);
 
-/// The checks that no batch has taken yet, in the order in which they came.
+/// The checks that no batch has taken yet, in the order in which they came. So no check is late before the batches ahead of it are, which
+/// end with their oldest check, and none needs a timer.
 pub(crate) struct Queue<I, Q> {
-    checks: Sender<PendingCheck<I, Q>>,
-    /// Locked by the task that fills the next batch.
-    inbox: Mutex<Receiver<PendingCheck<I, Q>>>,
+    /// To those who send them, in this runtime or an earlier one.
+    checks: ArcSwapOption<Sender<PendingCheck<I, Q>>>,
+    room: usize,
     leaving: Arc<Leaving>,
     /// How long after the last batch the next leaves, full or not, while others are under way.
     pause: Duration,
@@ -51,20 +54,23 @@ struct Leaving {
     may_leave: Notify,
 }
 
+/// Where batches take their checks from. Locked by the task that fills the next one. Who waits is told when it is dropped.
+pub(crate) type Inbox<I, Q> = Mutex<Receiver<PendingCheck<I, Q>>>;
+
 pub(crate) struct PendingCheck<I, Q> {
     /// No other session may answer it.
     pub(crate) session: Arc<Session<I>>,
     pub(crate) asked: Q,
+    pub(crate) deadline: Instant,
     /// If its receiver is gone, the check is not sent.
     pub(crate) answer: oneshot::Sender<Lookup>,
 }
 
 impl<I, Q> Queue<I, Q> {
     pub(crate) fn new(room: usize, deadline: Duration, shards: u32) -> Self {
-        let (sender, checks) = mpsc::channel(room);
         Self {
-            checks: sender,
-            inbox: Mutex::new(checks),
+            checks: ArcSwapOption::empty(),
+            room,
             leaving: Arc::new(Leaving {
                 left: Sync::new((Instant::now(), 0)),
                 under_way: AtomicUsize::new(0),
@@ -76,11 +82,21 @@ impl<I, Q> Queue<I, Q> {
         }
     }
 
+    pub(crate) fn open(&self) -> Inbox<I, Q> {
+        let (sender, checks) = mpsc::channel(self.room);
+        self.checks.store(Some(Arc::new(sender)));
+        Mutex::new(checks)
+    }
+
+    fn waiting(&self) -> usize {
+        self.checks.load().as_ref().map_or(0, |checks| self.room - checks.capacity())
+    }
+
     /// Lets a check leave by itself, if no other waits or is under way; where fences answer, if no batch has left lately either.
     pub(crate) fn alone(&self, by_fences: impl Fn() -> bool) -> Option<UnderWay> {
         let under_way = &self.leaving.under_way;
         let none = under_way.load(Ordering::SeqCst) == 0
-            && self.checks.capacity() == self.checks.max_capacity()
+            && self.waiting() == 0
             && self.wanted.lock().is_none()
             && !(by_fences() && self.leaving.left.lock().0.elapsed() < GAP)
             && under_way.compare_exchange(0, 1, Ordering::SeqCst, Ordering::SeqCst).is_ok();
@@ -88,8 +104,13 @@ impl<I, Q> Queue<I, Q> {
     }
 
     pub(crate) fn enter(&self, check: PendingCheck<I, Q>) -> Result<(), Doubt> {
-        self.checks.try_send(check).map_err(|_| Doubt::Overloaded)?;
-        let waiting = self.checks.max_capacity() - self.checks.capacity();
+        let checks = self.checks.load();
+        let checks = checks.as_ref().ok_or(Doubt::Disconnected)?;
+        checks.try_send(check).map_err(|error| match error {
+            TrySendError::Full(_) => Doubt::Overloaded,
+            TrySendError::Closed(_) => Doubt::Disconnected,
+        })?;
+        let waiting = self.waiting();
         let is_wanted =
             |wanted: &mut (usize, Instant)| waiting >= wanted.0 || Instant::now() >= wanted.1;
         if self.wanted.lock().take_if(is_wanted).is_some() {
@@ -102,10 +123,11 @@ impl<I, Q> Queue<I, Q> {
     /// under way until the guard is dropped.
     pub(crate) async fn take(
         &self,
+        inbox: &Inbox<I, Q>,
         checks: &mut Vec<PendingCheck<I, Q>>,
         by_fences: impl Fn() -> bool,
     ) -> UnderWay {
-        let mut inbox = self.inbox.lock().await;
+        let mut inbox = inbox.lock().await;
         loop {
             if checks.is_empty() {
                 checks.extend(inbox.recv().await);
@@ -133,7 +155,11 @@ impl<I, Q> Queue<I, Q> {
                 {
                     checks.push(check);
                 }
-                checks.retain(|check| !check.answer.is_closed());
+                let now = Instant::now();
+                let is_over = |check: &mut PendingCheck<I, Q>| {
+                    check.answer.is_closed() || check.deadline <= now
+                };
+                refuse(checks.extract_if(.., is_over), Doubt::Timeout);
                 *self.wanted.lock() = None;
                 if !checks.is_empty() {
                     break;
@@ -152,6 +178,13 @@ impl<I, Q> Queue<I, Q> {
     }
 }
 
+pub(crate) fn refuse<I, Q>(checks: impl Iterator<Item = PendingCheck<I, Q>>, doubt: Doubt) {
+    for check in checks {
+        // The receiver may be gone.
+        check.answer.send(Lookup::unknown(doubt)).ok();
+    }
+}
+
 pub(crate) struct UnderWay(Arc<Leaving>);
 
 impl Drop for UnderWay {
@@ -164,12 +197,16 @@ impl Drop for UnderWay {
 #[cfg(test)]
 mod tests {
     use ::redis::{RedisResult, Value};
+    use tokio::sync::oneshot::error::TryRecvError;
 
     use super::*;
     use crate::store::BoxFuture;
     use crate::store::link::resp::Packed;
     use crate::store::link::session::tests::session;
     use crate::store::link::transport::Transport;
+    use crate::verdict::Verdict;
+
+    const DEADLINE: Duration = Duration::from_secs(1);
 
     struct Unused;
 
@@ -186,7 +223,8 @@ mod tests {
         asked: u8,
     ) -> oneshot::Receiver<Lookup> {
         let (answer, received) = oneshot::channel();
-        let check = PendingCheck { session: Arc::clone(session), asked, answer };
+        let deadline = Instant::now() + DEADLINE;
+        let check = PendingCheck { session: Arc::clone(session), asked, deadline, answer };
         assert!(queue.enter(check).is_ok(), "there is room");
         received
     }
@@ -195,6 +233,7 @@ mod tests {
     async fn a_check_leaves_by_itself_when_there_is_no_other() {
         let session = session(Arc::new(Unused), 1, ());
         let queue = Queue::<(), u8>::new(BATCH, Duration::from_millis(25), 1);
+        let inbox = queue.open();
         let first = queue.alone(|| false);
         assert!(first.is_some());
         assert!(queue.alone(|| false).is_none(), "one is under way");
@@ -202,7 +241,7 @@ mod tests {
         let _waiting = enter(&queue, &session, 1);
         assert!(queue.alone(|| false).is_none(), "one waits");
         let mut checks = Vec::new();
-        drop(queue.take(&mut checks, || false).await);
+        drop(queue.take(&inbox, &mut checks, || false).await);
         assert!(queue.alone(|| false).is_some());
     }
 
@@ -210,20 +249,23 @@ mod tests {
     async fn a_full_batch_waits_for_no_other() {
         let session = session(Arc::new(Unused), 1, ());
         let queue = Queue::<(), u8>::new(BATCH * 4, Duration::from_millis(32), 1);
+        let inbox = queue.open();
         let enter = || enter(&queue, &session, 1);
         let mut waiting: Vec<_> = (0..BATCH * 2).map(|_| enter()).collect();
         let (mut first, mut second, mut third) = (Vec::new(), Vec::new(), Vec::new());
-        let _under_way =
-            (queue.take(&mut first, || false).await, queue.take(&mut second, || false).await);
+        let _under_way = (
+            queue.take(&inbox, &mut first, || false).await,
+            queue.take(&inbox, &mut second, || false).await,
+        );
         let begun = Instant::now();
         let ((), _third) = tokio::join!(
             async { waiting.extend((0..BATCH).map(|_| enter())) },
-            queue.take(&mut third, || false),
+            queue.take(&inbox, &mut third, || false),
         );
         assert_eq!((third.len(), begun.elapsed()), (BATCH, Duration::ZERO));
         waiting.push(enter());
         first.clear();
-        let _fourth = queue.take(&mut first, || false).await;
+        let _fourth = queue.take(&inbox, &mut first, || false).await;
         assert_eq!(
             begun.elapsed(),
             queue.pause,
@@ -235,6 +277,7 @@ mod tests {
     async fn a_fence_waits_for_more_ids_but_not_for_long() {
         let session = session(Arc::new(Unused), 1, ());
         let queue = Queue::<(), u8>::new(BATCH, Duration::from_millis(32), 1);
+        let inbox = queue.open();
         let enter = || enter(&queue, &session, 1);
         let (mut checks, mut waiting) = (Vec::new(), Vec::new());
         let few = *ENOUGH.start();
@@ -245,7 +288,7 @@ mod tests {
             let begun = Instant::now();
             let ((), under_way) = tokio::join!(
                 async { waiting.extend((0..ids).map(|_| enter())) },
-                queue.take(&mut checks, || true),
+                queue.take(&inbox, &mut checks, || true),
             );
             drop(under_way);
             assert_eq!((checks.len(), begun.elapsed()), (ids, waits));
@@ -261,33 +304,59 @@ mod tests {
                 tokio::time::advance(GAP).await;
                 waiting.push(enter());
             },
-            queue.take(&mut checks, || true),
+            queue.take(&inbox, &mut checks, || true),
         );
         drop(under_way);
         assert_eq!((checks.len(), begun.elapsed()), (2, GAP));
         checks.clear();
         // While one is under way, others leave by the pause.
         waiting.extend((0..few).map(|_| enter()));
-        let (begun, _under_way) = (Instant::now(), queue.take(&mut checks, || true).await);
+        let (begun, _under_way) = (Instant::now(), queue.take(&inbox, &mut checks, || true).await);
         waiting.push(enter());
         checks.clear();
-        let _second = queue.take(&mut checks, || true).await;
+        let _second = queue.take(&inbox, &mut checks, || true).await;
         assert_eq!((checks.len(), begun.elapsed()), (1, queue.pause));
+    }
+
+    #[test]
+    fn who_waits_is_told_when_nobody_sends_any_more() {
+        let queue = Queue::<(), u8>::new(BATCH, Duration::from_millis(25), 1);
+        let session = session(Arc::new(Unused), 1, ());
+        let inbox = queue.open();
+        let mut waiting = enter(&queue, &session, 1);
+        assert_eq!(waiting.try_recv().unwrap_err(), TryRecvError::Empty);
+        drop(inbox);
+        assert_eq!(waiting.try_recv().unwrap_err(), TryRecvError::Closed);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_is_late_is_told_and_not_sent() {
+        let queue = Queue::<(), u8>::new(BATCH, Duration::from_millis(25), 1);
+        let session = session(Arc::new(Unused), 1, ());
+        let inbox = queue.open();
+        let late = enter(&queue, &session, 1);
+        tokio::time::advance(DEADLINE).await;
+        let _in_time = enter(&queue, &session, 2);
+        let mut checks = Vec::new();
+        drop(queue.take(&inbox, &mut checks, || false).await);
+        assert_eq!(checks.iter().map(|check| check.asked).collect::<Vec<_>>(), [2]);
+        assert_eq!(late.await.unwrap().verdict, Verdict::Unknown(Doubt::Timeout));
     }
 
     #[tokio::test(start_paused = true)]
     async fn who_has_gone_is_not_sent_and_a_batch_holds_no_more_than_its_limit() {
         let session = session(Arc::new(Unused), 1, ());
         let queue = Queue::<(), u8>::new(BATCH * 2, Duration::from_millis(25), 1);
+        let inbox = queue.open();
         let enter = |byte| enter(&queue, &session, byte);
         let waiting: Vec<_> = (0..BATCH + 1).map(|_| enter(1)).collect();
         drop(enter(2));
         let stays = enter(3);
         let mut checks = Vec::new();
-        let _first = queue.take(&mut checks, || false).await;
+        let _first = queue.take(&inbox, &mut checks, || false).await;
         assert_eq!(checks.len(), BATCH);
         checks.clear();
-        let _second = queue.take(&mut checks, || false).await;
+        let _second = queue.take(&inbox, &mut checks, || false).await;
         let asked: Vec<_> = checks.iter().map(|check| check.asked).collect();
         assert_eq!(asked, [1, 3]);
         drop((waiting, stays));
