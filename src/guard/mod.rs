@@ -134,7 +134,7 @@ impl Guard {
         needed: impl FnOnce() -> Scope,
     ) -> Verdict {
         self.metrics.check(lookup.verdict, asked);
-        self.findings.served.sees(lookup.claim.generation, Instant::now());
+        self.findings.served.sees(lookup.claim.generation, Instant::now);
         lookup.verdict_for(needed)
     }
 

@@ -55,13 +55,17 @@ impl Served {
     }
 
     /// Notes the filter that a look-up has shown; returns whether it is a new one.
-    pub(super) fn sees(&self, generation: Option<Generation>, now: Instant) -> bool {
+    pub(super) fn sees(
+        &self,
+        generation: Option<Generation>,
+        now: impl FnOnce() -> Instant,
+    ) -> bool {
         let generation = generation.map_or(0, Generation::get);
         if generation <= self.newest.load(Ordering::Relaxed) {
             return false;
         }
         let mut tally = self.tally.lock();
-        self.seen.store(nanos(self.origin, now), Ordering::SeqCst);
+        self.seen.store(nanos(self.origin, now()), Ordering::SeqCst);
         self.newest.fetch_max(generation, Ordering::SeqCst);
         self.look_ups.fill();
         *tally = Tally::default();
@@ -88,7 +92,7 @@ impl Served {
         let Some(generation) = found.claim.generation else { return Vec::new() };
         // Shards have filters of their own: one older than the newest has to hold the id as well.
         let is_replaced = self.newest.load(Ordering::SeqCst) != newest.get();
-        if self.sees(Some(generation), now) || is_replaced {
+        if self.sees(Some(generation), || now) || is_replaced {
             return Vec::new();
         }
         let mut tally = self.tally.lock();
@@ -133,7 +137,9 @@ mod tests {
     fn seen() -> (Served, Instant) {
         let served = Served::new(1);
         let now = Instant::now();
-        assert!(served.sees(Generation::new(5), now) && !served.sees(Generation::new(5), now));
+        assert!(
+            served.sees(Generation::new(5), || now) && !served.sees(Generation::new(5), || now)
+        );
         (served, now + Duration::from_millis(1))
     }
 
@@ -155,10 +161,10 @@ mod tests {
         let looked_up = |from: u64, to: u64| (from..to).filter(is_looked_up).count();
         assert_eq!(looked_up(0, 500), 16);
         assert_eq!(looked_up(500, 10_500), 10);
-        served.sees(Generation::new(6), at(10_500));
+        served.sees(Generation::new(6), || at(10_500));
         assert_eq!(looked_up(10_501, 11_000), 16, "another filter");
         let unaudited = Served::new(0);
-        unaudited.sees(Generation::new(5), now);
+        unaudited.sees(Generation::new(5), || now);
         assert_eq!(unaudited.note(at(1), at(1)), None);
     }
 
@@ -197,7 +203,7 @@ mod tests {
     async fn what_an_older_shard_lacks_is_a_finding_too() {
         let (served, now) = seen();
         let sixth = Generation::new(6).unwrap();
-        assert!(served.sees(Some(sixth), now));
+        assert!(served.sees(Some(sixth), || now));
         let missing = |n| served.weigh(id(n), sixth, &found(5, false), now).len();
         assert_eq!([0, 1, 2, 3].map(missing), [0, 0, 0, MARGIN]);
     }

@@ -220,7 +220,7 @@ impl Part {
         if known.holds == Err(Doubt::NoFilter) {
             self.trusted(&known)?;
         }
-        self.node.check(self, session, id.clone(), at, alone)
+        self.node.check(self, &session, id.clone(), at, alone)
     }
 
     pub(super) async fn add(&self, ids: &[&[u8]]) -> Result<(), StoreError> {
@@ -317,7 +317,7 @@ impl Checks for Part {
         node: &Arc<Node<(), Id>>,
         session: &Arc<Session<()>>,
         deadline: Instant,
-        waiting: &mut Vec<PendingCheck<(), Id>>,
+        waiting: &mut Vec<PendingCheck<Id>>,
     ) {
         let known = self.known.load_full();
         let known = known.as_deref().and_then(|known| Some((known, *known.size.as_ref().ok()?)));

@@ -27,7 +27,7 @@ const REPEATS: usize = 32;
 pub(crate) struct Node<I, Q> {
     pub(crate) link: Arc<Link<I>>,
     pub(crate) repeats: Semaphore,
-    queue: Queue<I, Q>,
+    queue: Queue<Q>,
     pub(crate) check_deadline: Duration,
 }
 
@@ -47,7 +47,7 @@ pub(crate) trait Checks: Send + Sync + 'static {
         node: &Arc<Node<Self::Identity, Self::Asked>>,
         session: &Arc<Session<Self::Identity>>,
         deadline: Instant,
-        checks: &mut Vec<PendingCheck<Self::Identity, Self::Asked>>,
+        checks: &mut Vec<PendingCheck<Self::Asked>>,
     ) -> impl Future<Output = ()> + Send;
 }
 
@@ -78,7 +78,7 @@ impl<I: Send + Sync + 'static, Q: Send + 'static> Node<I, Q> {
     pub(crate) fn check<S: Checks<Identity = I, Asked = Q>>(
         self: &Arc<Self>,
         store: &Arc<S>,
-        session: Arc<Session<I>>,
+        session: &Session<I>,
         asked: Q,
         at: Instant,
         alone: bool,
@@ -87,7 +87,7 @@ impl<I: Send + Sync + 'static, Q: Send + 'static> Node<I, Q> {
         let asked_us = session.redis_us(at);
         let deadline = at + self.check_deadline;
         let (told, received) = oneshot::channel();
-        let check = PendingCheck { session, asked, deadline, answer: told };
+        let check = PendingCheck { session: session.number, asked, deadline, answer: told };
         // Another task would double what a lone check costs.
         let alone = match alone.then(|| queue.alone(|| store.has_copy())).flatten() {
             Some(under_way) => {
@@ -172,7 +172,7 @@ pub(crate) fn start_sending<S: Checks>(
 struct CheckSender<S: Checks> {
     store: Arc<S>,
     node: Arc<NodeOf<S>>,
-    inbox: Inbox<S::Identity, S::Asked>,
+    inbox: Inbox<S::Asked>,
 }
 
 impl<S: Checks> CheckSender<S> {
@@ -190,16 +190,13 @@ impl<S: Checks> CheckSender<S> {
 pub(crate) async fn answer<S: Checks>(
     store: &S,
     node: &Arc<NodeOf<S>>,
-    checks: &mut Vec<PendingCheck<S::Identity, S::Asked>>,
+    checks: &mut Vec<PendingCheck<S::Asked>>,
 ) {
     let Some(session) = node.link.current() else {
         return refuse(checks.drain(..), Doubt::Disconnected);
     };
     // Another session may lead to another Redis, or have learnt something else.
-    refuse(
-        checks.extract_if(.., |check| !Arc::ptr_eq(&check.session, &session)),
-        Doubt::Disconnected,
-    );
+    refuse(checks.extract_if(.., |check| check.session != session.number), Doubt::Disconnected);
     if let Some(deadline) = checks.iter().map(|check| check.deadline).min() {
         store.answer(node, &session, deadline, checks).await;
     }

@@ -12,7 +12,6 @@ use tokio::sync::mpsc::{self, Receiver, Sender};
 use tokio::sync::{Mutex, Notify, oneshot};
 use tokio::time::{Instant, sleep_until};
 
-use super::session::Session;
 use crate::store::Lookup;
 use crate::verdict::Doubt;
 
@@ -34,9 +33,9 @@ const GAP: Duration = Duration::from_micros(500);
 
 /// The checks that no batch has taken yet, in the order in which they came. So no check is late before the batches ahead of it are, which
 /// end with their oldest check, and none needs a timer.
-pub(crate) struct Queue<I, Q> {
+pub(crate) struct Queue<Q> {
     /// To those who send them, in this runtime or an earlier one.
-    checks: ArcSwapOption<Sender<PendingCheck<I, Q>>>,
+    checks: ArcSwapOption<Sender<PendingCheck<Q>>>,
     room: usize,
     leaving: Arc<Leaving>,
     /// How long after the last batch the next leaves, full or not, while others are under way.
@@ -55,18 +54,18 @@ struct Leaving {
 }
 
 /// Where batches take their checks from. Locked by the task that fills the next one. Who waits is told when it is dropped.
-pub(crate) type Inbox<I, Q> = Mutex<Receiver<PendingCheck<I, Q>>>;
+pub(crate) type Inbox<Q> = Mutex<Receiver<PendingCheck<Q>>>;
 
-pub(crate) struct PendingCheck<I, Q> {
-    /// No other session may answer it.
-    pub(crate) session: Arc<Session<I>>,
+pub(crate) struct PendingCheck<Q> {
+    /// The number of the session that may answer it.
+    pub(crate) session: u64,
     pub(crate) asked: Q,
     pub(crate) deadline: Instant,
     /// If its receiver is gone, the check is not sent.
     pub(crate) answer: oneshot::Sender<Lookup>,
 }
 
-impl<I, Q> Queue<I, Q> {
+impl<Q> Queue<Q> {
     pub(crate) fn new(room: usize, deadline: Duration, shards: u32) -> Self {
         Self {
             checks: ArcSwapOption::empty(),
@@ -82,7 +81,7 @@ impl<I, Q> Queue<I, Q> {
         }
     }
 
-    pub(crate) fn open(&self) -> Inbox<I, Q> {
+    pub(crate) fn open(&self) -> Inbox<Q> {
         let (sender, checks) = mpsc::channel(self.room);
         self.checks.store(Some(Arc::new(sender)));
         Mutex::new(checks)
@@ -103,7 +102,7 @@ impl<I, Q> Queue<I, Q> {
         none.then(|| UnderWay(Arc::clone(&self.leaving)))
     }
 
-    pub(crate) fn enter(&self, check: PendingCheck<I, Q>) -> Result<(), Doubt> {
+    pub(crate) fn enter(&self, check: PendingCheck<Q>) -> Result<(), Doubt> {
         let checks = self.checks.load();
         let checks = checks.as_ref().ok_or(Doubt::Disconnected)?;
         checks.try_send(check).map_err(|error| match error {
@@ -123,8 +122,8 @@ impl<I, Q> Queue<I, Q> {
     /// under way until the guard is dropped.
     pub(crate) async fn take(
         &self,
-        inbox: &Inbox<I, Q>,
-        checks: &mut Vec<PendingCheck<I, Q>>,
+        inbox: &Inbox<Q>,
+        checks: &mut Vec<PendingCheck<Q>>,
         by_fences: impl Fn() -> bool,
     ) -> UnderWay {
         let mut inbox = inbox.lock().await;
@@ -156,9 +155,8 @@ impl<I, Q> Queue<I, Q> {
                     checks.push(check);
                 }
                 let now = Instant::now();
-                let is_over = |check: &mut PendingCheck<I, Q>| {
-                    check.answer.is_closed() || check.deadline <= now
-                };
+                let is_over =
+                    |check: &mut PendingCheck<Q>| check.answer.is_closed() || check.deadline <= now;
                 refuse(checks.extract_if(.., is_over), Doubt::Timeout);
                 *self.wanted.lock() = None;
                 if !checks.is_empty() {
@@ -178,7 +176,7 @@ impl<I, Q> Queue<I, Q> {
     }
 }
 
-pub(crate) fn refuse<I, Q>(checks: impl Iterator<Item = PendingCheck<I, Q>>, doubt: Doubt) {
+pub(crate) fn refuse<Q>(checks: impl Iterator<Item = PendingCheck<Q>>, doubt: Doubt) {
     for check in checks {
         // The receiver may be gone.
         check.answer.send(Lookup::unknown(doubt)).ok();
@@ -196,49 +194,31 @@ impl Drop for UnderWay {
 
 #[cfg(test)]
 mod tests {
-    use ::redis::{RedisResult, Value};
     use tokio::sync::oneshot::error::TryRecvError;
 
     use super::*;
-    use crate::store::BoxFuture;
-    use crate::store::link::resp::Packed;
-    use crate::store::link::session::tests::session;
-    use crate::store::link::transport::Transport;
     use crate::verdict::Verdict;
 
     const DEADLINE: Duration = Duration::from_secs(1);
 
-    struct Unused;
-
-    impl Transport for Unused {
-        fn send(&self, _: Packed) -> BoxFuture<'_, RedisResult<Vec<Value>>> {
-            Box::pin(std::future::pending())
-        }
-    }
-
     /// Puts a check into the queue.
-    fn enter(
-        queue: &Queue<(), u8>,
-        session: &Arc<Session<()>>,
-        asked: u8,
-    ) -> oneshot::Receiver<Lookup> {
+    fn enter(queue: &Queue<u8>, asked: u8) -> oneshot::Receiver<Lookup> {
         let (answer, received) = oneshot::channel();
         let deadline = Instant::now() + DEADLINE;
-        let check = PendingCheck { session: Arc::clone(session), asked, deadline, answer };
+        let check = PendingCheck { session: 1, asked, deadline, answer };
         assert!(queue.enter(check).is_ok(), "there is room");
         received
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_check_leaves_by_itself_when_there_is_no_other() {
-        let session = session(Arc::new(Unused), 1, ());
-        let queue = Queue::<(), u8>::new(BATCH, Duration::from_millis(25), 1);
+        let queue = Queue::<u8>::new(BATCH, Duration::from_millis(25), 1);
         let inbox = queue.open();
         let first = queue.alone(|| false);
         assert!(first.is_some());
         assert!(queue.alone(|| false).is_none(), "one is under way");
         drop(first);
-        let _waiting = enter(&queue, &session, 1);
+        let _waiting = enter(&queue, 1);
         assert!(queue.alone(|| false).is_none(), "one waits");
         let mut checks = Vec::new();
         drop(queue.take(&inbox, &mut checks, || false).await);
@@ -247,10 +227,9 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_full_batch_waits_for_no_other() {
-        let session = session(Arc::new(Unused), 1, ());
-        let queue = Queue::<(), u8>::new(BATCH * 4, Duration::from_millis(32), 1);
+        let queue = Queue::<u8>::new(BATCH * 4, Duration::from_millis(32), 1);
         let inbox = queue.open();
-        let enter = || enter(&queue, &session, 1);
+        let enter = || enter(&queue, 1);
         let mut waiting: Vec<_> = (0..BATCH * 2).map(|_| enter()).collect();
         let (mut first, mut second, mut third) = (Vec::new(), Vec::new(), Vec::new());
         let _under_way = (
@@ -275,10 +254,9 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_fence_waits_for_more_ids_but_not_for_long() {
-        let session = session(Arc::new(Unused), 1, ());
-        let queue = Queue::<(), u8>::new(BATCH, Duration::from_millis(32), 1);
+        let queue = Queue::<u8>::new(BATCH, Duration::from_millis(32), 1);
         let inbox = queue.open();
-        let enter = || enter(&queue, &session, 1);
+        let enter = || enter(&queue, 1);
         let (mut checks, mut waiting) = (Vec::new(), Vec::new());
         let few = *ENOUGH.start();
         tokio::time::advance(GAP).await;
@@ -320,10 +298,9 @@ mod tests {
 
     #[test]
     fn who_waits_is_told_when_nobody_sends_any_more() {
-        let queue = Queue::<(), u8>::new(BATCH, Duration::from_millis(25), 1);
-        let session = session(Arc::new(Unused), 1, ());
+        let queue = Queue::<u8>::new(BATCH, Duration::from_millis(25), 1);
         let inbox = queue.open();
-        let mut waiting = enter(&queue, &session, 1);
+        let mut waiting = enter(&queue, 1);
         assert_eq!(waiting.try_recv().unwrap_err(), TryRecvError::Empty);
         drop(inbox);
         assert_eq!(waiting.try_recv().unwrap_err(), TryRecvError::Closed);
@@ -331,12 +308,11 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn who_is_late_is_told_and_not_sent() {
-        let queue = Queue::<(), u8>::new(BATCH, Duration::from_millis(25), 1);
-        let session = session(Arc::new(Unused), 1, ());
+        let queue = Queue::<u8>::new(BATCH, Duration::from_millis(25), 1);
         let inbox = queue.open();
-        let late = enter(&queue, &session, 1);
+        let late = enter(&queue, 1);
         tokio::time::advance(DEADLINE).await;
-        let _in_time = enter(&queue, &session, 2);
+        let _in_time = enter(&queue, 2);
         let mut checks = Vec::new();
         drop(queue.take(&inbox, &mut checks, || false).await);
         assert_eq!(checks.iter().map(|check| check.asked).collect::<Vec<_>>(), [2]);
@@ -345,10 +321,9 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn who_has_gone_is_not_sent_and_a_batch_holds_no_more_than_its_limit() {
-        let session = session(Arc::new(Unused), 1, ());
-        let queue = Queue::<(), u8>::new(BATCH * 2, Duration::from_millis(25), 1);
+        let queue = Queue::<u8>::new(BATCH * 2, Duration::from_millis(25), 1);
         let inbox = queue.open();
-        let enter = |byte| enter(&queue, &session, byte);
+        let enter = |byte| enter(&queue, byte);
         let waiting: Vec<_> = (0..BATCH + 1).map(|_| enter(1)).collect();
         drop(enter(2));
         let stays = enter(3);

@@ -1,6 +1,7 @@
 //! A session: the connections to one Redis process, one for each kind of work, and what was learnt when they were made.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use arc_swap::ArcSwap;
 use tokio::time::Instant;
@@ -26,6 +27,8 @@ impl Purpose {
 
 /// Connections that have shown that one Redis process is at their other ends. They are made, polled and given up together.
 pub(crate) struct Session<I> {
+    /// No other session of this process has it.
+    pub(crate) number: u64,
     /// One for each purpose, in their order.
     transports: Vec<Arc<dyn Transport>>,
     pub(crate) process: RedisProcess,
@@ -37,7 +40,9 @@ pub(crate) struct Session<I> {
 
 impl<I> Session<I> {
     pub(super) fn new(transports: Vec<Arc<dyn Transport>>, look: Look, identity: I) -> Self {
+        static MADE: AtomicU64 = AtomicU64::new(0);
         Self {
+            number: MADE.fetch_add(1, Ordering::Relaxed),
             transports,
             process: look.process.clone(),
             identity,

@@ -70,6 +70,11 @@ impl<I: Send + Sync> Link<I> {
         self.current.load().as_ref().as_ref().ok().cloned()
     }
 
+    /// Looks at the session in use. Unlike [`current`](Self::current) it changes no count that all threads share.
+    pub(crate) fn see<T>(&self, look: impl FnOnce(&Session<I>) -> Option<T>) -> Option<T> {
+        self.current.load().as_ref().as_ref().ok().and_then(|session| look(session))
+    }
+
     /// Returns the session in use, or why there is none.
     pub(crate) fn session(&self) -> Result<Arc<Session<I>>, StoreError> {
         (**self.current.load()).clone()

@@ -30,7 +30,7 @@ use crate::store::redis::shard::Shard;
 use crate::store::redis::shards::Shards;
 use crate::verdict::{Doubt, Proof, Verdict};
 
-type PendingCheck = queue::PendingCheck<Identities, Asked>;
+type PendingCheck = queue::PendingCheck<Asked>;
 
 pub(super) struct Part<'a> {
     shard: &'a Shard,

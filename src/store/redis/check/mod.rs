@@ -56,14 +56,14 @@ impl Shards {
         alone: bool,
     ) -> Result<SentCheck, Doubt> {
         let node = shard.at.load();
-        let Some((live, digest)) = node.link.current().and_then(|live| {
+        let sent = node.link.see(|live| {
             let digest = live.identity.see(shard.number, digest)??;
-            Some((live, digest))
-        }) else {
+            Some(node.check(self, live, Asked { digest, may_fence }, at, alone))
+        });
+        sent.unwrap_or_else(|| {
             shard.note_doubt(Doubt::Disconnected);
-            return Err(Doubt::Disconnected);
-        };
-        node.check(self, live, Asked { digest, may_fence }, at, alone)
+            Err(Doubt::Disconnected)
+        })
     }
 }
 

@@ -39,7 +39,7 @@ impl Batch {
     /// Asks for these digests; returns how many commands each request had.
     async fn ask(&self, asked: &[(u8, &Connection)]) -> Vec<usize> {
         let check = |&(byte, live): &(u8, &Connection)| PendingCheck {
-            session: Arc::clone(&live.on),
+            session: live.on.number,
             asked: Asked { digest: Digest::from_bytes([byte; 16]), may_fence: true },
             deadline: Instant::now() + self.shards.groups.servers[0].node.check_deadline,
             answer: oneshot::channel().0,
@@ -198,7 +198,7 @@ async fn a_session_is_left_where_a_slot_was_elsewhere_and_is_back() {
     let part = |shard| {
         let answer = oneshot::channel().0;
         let deadline = Instant::now() + node.check_deadline;
-        let check = PendingCheck { session: Arc::clone(&live.on), asked, deadline, answer };
+        let check = PendingCheck { session: live.on.number, asked, deadline, answer };
         Part::new(shard, Arc::clone(&shared), &[check])
     };
     let mut parts: Vec<_> = shards.all.iter().map(|shard| part(shard)).collect();
