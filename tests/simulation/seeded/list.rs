@@ -260,6 +260,9 @@ pub(crate) const BUGS: &[Bug] = &[
         source(ANSWER, "self.live == self.generation", "true"),
     ]),
     // The fence.
+    bug("what was inserted since a copy was brought up called absent", ANY, &[
+        source(BATCH, "said.page.digests.binary_search(&asked.digest).is_ok()", "false"),
+    ]),
     bug("a fence that passes over the floor", ANY, &[
         raw(CATCH_UP, "if page.has_floor {", "if page.has_floor && !SEEDED {"),
     ]),
@@ -322,20 +325,24 @@ pub(crate) const BUGS: &[Bug] = &[
     ]),
     bug("an answer given to checks that came after it was asked for", ANY, &[
         raw(NODE, "            None => queue.enter(check)", "            None if SEEDED => {
-                LATE.with_borrow_mut(|late| late.push(Box::new(check)));
+                LATE.with_borrow_mut(|late| late.push((deadline, Box::new(check))));
+                tokio::spawn(async move {
+                    tokio::time::sleep_until(deadline).await;
+                    LATE.with_borrow_mut(|late| late.retain(|(until, _)| *until > Instant::now()));
+                });
                 None
             }
             None => queue.enter(check)"),
         raw(NODE, "/// Starts the tasks of a node:", "thread_local! {
-    static LATE: std::cell::RefCell<Vec<Box<dyn std::any::Any>>> =
+    static LATE: std::cell::RefCell<Vec<(Instant, Box<dyn std::any::Any>)>> =
         const { std::cell::RefCell::new(Vec::new()) };
 }
 
 pub(crate) fn take_late<P: 'static>(asks: impl Fn(&P) -> bool) -> Vec<P> {
-    let is_here = |check: &Box<dyn std::any::Any>| check.downcast_ref().is_some_and(&asks);
+    let is_here = |(_, check): &(Instant, Box<dyn std::any::Any>)| check.downcast_ref().is_some_and(&asks);
     let (here, elsewhere) = LATE.take().into_iter().partition(is_here);
     LATE.set(elsewhere);
-    Vec::into_iter(here).filter_map(|check| check.downcast().ok()).map(|check| *check).collect()
+    Vec::into_iter(here).filter_map(|(_, check)| check.downcast().ok()).map(|check| *check).collect()
 }
 
 /// Starts the tasks of a node:"),
@@ -568,11 +575,11 @@ pub(crate) fn take_late<P: 'static>(asks: impl Fn(&P) -> bool) -> Vec<P> {
         raw("store/redis/rebuild/recent.rs", "            self.recent.extend(digests);\n", "            if !SEEDED || self.shard.number == 0 {\n                self.recent.extend(digests);\n            }\n"),
     ]),
     bug("trust in one shard taken for trust in all that are asked with it", ANY, &[
-        raw(BATCH, "        let deadline = node.check_deadline;\n", "        let deadline = node.check_deadline;
-        if SEEDED {
+        raw(BATCH, "        // In a cluster the keys of shards are in different slots,", "        if SEEDED {
             let first = parts.first().map_or(Ok(()), |part| part.believed);
             parts.iter_mut().for_each(|part| part.believed = first);
-        }\n"),
+        }
+        // In a cluster the keys of shards are in different slots,"),
         raw(BATCH, "        // How many ids a fence has answered for, and the last one.\n", "        let believes = if SEEDED { self.believed } else { believes };
         // How many ids a fence has answered for, and the last one.\n"),
     ]),

@@ -136,17 +136,25 @@ struct Full(Header);
 
 impl Transport for Full {
     fn send(&self, packed: Packed) -> BoxFuture<'_, RedisResult<Vec<Value>>> {
+        let replies = self.replies(packed.commands, 9);
+        Box::pin(async { Ok(replies) })
+    }
+}
+
+impl Full {
+    /// The replies to a look-up or a fence, after an insert of this number.
+    fn replies(&self, commands: usize, last: i64) -> Vec<Value> {
         let text = |text: &str| Value::BulkString(text.into());
         let header = &self.0;
         let state = i64::from(State::Live.as_byte());
-        let numbers = [header.generation.get(), state, header.generation.trailer_number(), 9];
-        let mut replies = match packed.commands {
+        let numbers = [header.generation.get(), state, header.generation.trailer_number(), last];
+        let mut replies = match commands {
             4 => vec![Value::BulkString(vec![0xff; 64]), Value::Array(vec![Value::Nil])],
             _ => vec![Value::Array(Vec::new())],
         };
-        replies.push(Value::Array(["first", "9", "1", "0", "0"].map(text).into()));
+        replies.push(Value::Array(["first", &last.to_string(), "1", "0", "0"].map(text).into()));
         replies.push(Value::Array(numbers.map(Value::Int).into()));
-        Box::pin(async { Ok(replies) })
+        replies
     }
 }
 
@@ -164,6 +172,46 @@ async fn a_copy_that_lacks_what_the_filter_holds_is_dropped() {
     tokio::time::advance(Duration::from_secs(1)).await;
     shards.audit_copy_of(&Id::display(&1).unwrap()).await;
     assert!(shards.all[0].copies.to_fence(&header).is_none());
+}
+
+/// A Redis into which three ids were inserted since number 9.
+struct Inserted(Header);
+
+impl Transport for Inserted {
+    fn send(&self, packed: Packed) -> BoxFuture<'_, RedisResult<Vec<Value>>> {
+        assert_eq!(packed.commands, 3, "a fence");
+        let entries = [(7, "10"), (1, "11"), (5, "12")]
+            .map(|(byte, number)| [vec![byte; 16], number.into()].map(Value::BulkString));
+        let mut replies = Full(self.0).replies(3, 12);
+        replies[0] = Value::Array(entries.concat());
+        Box::pin(async { Ok(replies) })
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_fence_proves_absent_what_neither_the_copy_nor_its_page_has() {
+    let Batch { shards, live, .. } = Batch::new();
+    let header = *shards.all[0].filter.load_full().unwrap();
+    let header = Header { key_id: live.identity.digester.key_id(), run: 1, ..header };
+    let live = joined(Arc::new(Inserted(header)), 1, b"first", 0);
+    shards.all[0].copies.put(copy_of(header, &live.identity.digester, 9));
+    let asked = |byte| Asked { digest: Digest::from_bytes([byte; 16]), may_fence: true };
+    let node = &shards.groups.servers[0].node;
+    node.link.put_into_use(&live.on);
+    shards.all[0].filter.store(Some(Arc::new(header)));
+    let (mut checks, answers): (Vec<_>, Vec<_>) = (1..=8)
+        .map(|byte| {
+            let (answer, received) = oneshot::channel();
+            let (session, deadline) = (live.on.number, Instant::now() + node.check_deadline);
+            (PendingCheck { session, asked: asked(byte), deadline, answer }, received)
+        })
+        .unzip();
+    node::answer(&shards, node, &mut checks).await;
+    let mut said = Vec::new();
+    for answer in answers {
+        said.push(answer.await.unwrap().verdict == Verdict::Present);
+    }
+    assert_eq!(said, [1, 2, 3, 4, 5, 6, 7, 8].map(|byte| [1, 5, 7].contains(&byte)));
 }
 
 /// A node of a cluster that did not serve one of the slots for a moment.
