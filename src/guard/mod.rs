@@ -101,6 +101,7 @@ impl Guard {
     }
 
     pub(crate) fn spawn(self: &Arc<Self>, tasks: &mut JoinSet<()>) {
+        self.store.spawn(tasks);
         let name = self.name();
         persist(tasks, name, "canary", self, |guard| async move {
             guard.findings.look_into().await;

@@ -59,7 +59,6 @@ impl BloomGuard {
 
     /// Starts what runs in the background, at the first use inside a runtime; returns what decides.
     pub(crate) fn start(&self) -> &Arc<Guard> {
-        self.guard.store.start();
         self.background.start(|tasks| self.guard.spawn(tasks));
         &self.guard
     }
