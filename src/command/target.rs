@@ -13,6 +13,7 @@ use crate::id::SecretKey;
 use crate::middleware::layer::BloomGuard;
 use crate::nulls::rules::NegativeCaching;
 use crate::observe::state::GuardState;
+use crate::refusal::Refusal;
 use crate::settings;
 use crate::store::link::connector::Access;
 use crate::store::link::reply::Reply;
@@ -141,12 +142,15 @@ pub(super) async fn look(guard: &BloomGuard) -> Result<GuardState, StoreError> {
     Ok(guard.state())
 }
 
-/// Makes a change, and repeats it if it fails: a connection may take some time.
-pub(super) async fn insist<T, E>(change: impl AsyncFn() -> Result<T, E>) -> Result<T, E> {
+/// Makes a change, and repeats it if it fails: a connection may take some time. What another operator has set since is not this
+/// call's to undo.
+pub(super) async fn insist(
+    change: impl AsyncFn() -> Result<(), StoreError>,
+) -> Result<(), StoreError> {
     for _ in 1..TRIES {
         match change().await {
-            Ok(changed) => return Ok(changed),
-            Err(_) => sleep(Duration::from_millis(300)).await,
+            Err(error) if !error.is(Refusal::OVERTAKEN) => sleep(Duration::from_millis(300)).await,
+            ended => return ended,
         }
     }
     change().await
