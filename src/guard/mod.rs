@@ -96,13 +96,9 @@ impl Guard {
         }
     }
 
-    pub(crate) fn name(&self) -> &Arc<str> {
-        &self.metrics.filter
-    }
-
     pub(crate) fn spawn(self: &Arc<Self>, tasks: &mut JoinSet<()>) {
         self.store.spawn(tasks);
-        let name = self.name();
+        let name = &self.metrics.filter;
         persist(tasks, name, "canary", self, |guard| async move {
             guard.findings.look_into().await;
         });
@@ -253,7 +249,7 @@ impl Guard {
 
     /// Looks at the guard's state each second, and writes a line when no filter has answered for a while, and when one answers again.
     pub(crate) async fn watch(self: Arc<Self>) {
-        let filter = &**self.name();
+        let filter = &*self.metrics.filter;
         let mut unready = 0;
         loop {
             if self.metrics.checks.rests(WATCH) {

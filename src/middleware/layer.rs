@@ -251,7 +251,9 @@ impl BloomGuard {
 
 impl fmt::Debug for BloomGuard {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("BloomGuard").field("filter", self.guard.name()).finish_non_exhaustive()
+        f.debug_struct("BloomGuard")
+            .field("filter", &self.guard.metrics.filter)
+            .finish_non_exhaustive()
     }
 }
 
