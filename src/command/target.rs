@@ -26,6 +26,7 @@ use crate::store::redis::keys::{self, Keys};
 const TRIES: usize = 3;
 /// How many shards of a cluster are tried: the nodes of some may be gone.
 const TRIED: usize = 16;
+/// How many ids are asked for at once: no more than a guard has checks in flight.
 pub(super) const ASKED: usize = 4_096;
 
 const DEADLINE: Duration = Duration::from_secs(10);
@@ -94,7 +95,6 @@ impl Target {
             .check_deadline(Duration::from_secs(2))
             .copy_limit(0);
         builder.settings.observes = true;
-        builder.settings.checks_in_flight = ASKED as u32;
         if let Some(key) = secret_key()? {
             builder = builder.secret_key(key);
         }

@@ -38,6 +38,8 @@ const WATCH: Duration = Duration::from_secs(1);
 /// Seconds without a filter before a line is written: most failovers and small rebuilds take less.
 const LONG: u32 = 10;
 
+/// Nulls written after 404s, so that a flood cannot fill Redis with them.
+const NULLS_PER_SECOND: u32 = 1_000;
 /// How many removals are remembered. Each takes some 150 bytes of Redis until the next rebuild: with one each hour, 55 MB at most.
 const REMOVALS_AT_ONCE: u32 = 10_000;
 const REMOVALS_PER_SECOND: u32 = 100;
@@ -87,7 +89,7 @@ impl Guard {
             #[cfg(feature = "metrics")]
             gauges: Gauges::new(&metrics.filter),
             busy: Throttle::new(BUSY_PAUSE),
-            null_writes: Bucket::new(settings.nulls_per_second, settings.nulls_per_second),
+            null_writes: Bucket::new(NULLS_PER_SECOND, NULLS_PER_SECOND),
             removals: Bucket::new(REMOVALS_PER_SECOND, REMOVALS_AT_ONCE),
             removed_ttl: settings.removed_ttl.or(longest_gap).unwrap_or(REMOVED_TTL),
             settings,
@@ -112,7 +114,7 @@ impl Guard {
     pub(crate) fn subject(&self, id: Id, now: Instant) -> Subject {
         let hash = self.gate.hash(&id);
         let mut subject = Subject::new(id, hash);
-        if self.gate.is_found(hash, now) {
+        if self.gate.found.holds(hash, now) {
             return subject.unasked(Why::Found);
         }
         let (digest, copied) = self.store.copied(&subject.id);
