@@ -12,7 +12,6 @@ use crate::extract::PathPattern;
 use crate::id::SecretKey;
 use crate::middleware::layer::BloomGuard;
 use crate::nulls::rules::NegativeCaching;
-use crate::observe::state::GuardState;
 use crate::refusal::Refusal;
 use crate::settings;
 use crate::store::link::connector::Access;
@@ -127,7 +126,7 @@ impl Server {
     }
 }
 
-pub(super) async fn look(guard: &BloomGuard) -> Result<GuardState, StoreError> {
+pub(super) async fn look(guard: &BloomGuard) -> Result<(), StoreError> {
     guard.start();
     let mut surveyed = Ok(());
     for _ in 0..TRIES {
@@ -139,7 +138,7 @@ pub(super) async fn look(guard: &BloomGuard) -> Result<GuardState, StoreError> {
     surveyed?;
     // Redis may let it read the filter, and refuse checks.
     guard.guard.metrics.probe(&guard.guard.store).await;
-    Ok(guard.state())
+    Ok(())
 }
 
 /// Makes a change, and repeats it if it fails: a connection may take some time. What another operator has set since is not this
