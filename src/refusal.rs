@@ -57,10 +57,6 @@ macro_rules! refusals {
                 Self::TABLE[self.0 as usize].0
             }
 
-            pub(crate) const fn words(self) -> &'static str {
-                Self::TABLE[self.0 as usize].1
-            }
-
             /// Returns what to do about it, in a sentence or two.
             #[must_use]
             pub const fn advice(self) -> &'static str {
@@ -173,6 +169,6 @@ impl fmt::Debug for Refusal {
 
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.words())
+        f.write_str(Self::TABLE[self.0 as usize].1)
     }
 }

@@ -73,8 +73,6 @@ pub(crate) struct Settings {
     pub(crate) audits: u32,
     pub(crate) missed: u64,
     pub(crate) nulls: NegativeCaching,
-    /// Nulls written in a second after 404s, so that a flood cannot fill Redis with them.
-    pub(crate) nulls_per_second: u32,
     /// How long a removal is remembered; none to have it follow the rebuild schedule.
     pub(crate) removed_ttl: Option<Duration>,
     pub(crate) longest_transaction: Duration,
@@ -82,8 +80,6 @@ pub(crate) struct Settings {
     pub(crate) longest_rebuild: Duration,
     /// The limit of the record of recent inserts, of some 120 bytes an id, and of what this process can repeat to a Redis that lost them.
     pub(crate) recent_ids: u64,
-    /// Bytes of nulls in this process: some 23,800 of them.
-    pub(crate) null_cache_bytes: u64,
     pub(crate) check_deadline: Duration,
     pub(crate) copy_limit: u64,
     pub(crate) checks_in_flight: u32,
@@ -108,13 +104,11 @@ impl Settings {
             audits: 1,
             missed: 1 << 17,
             nulls: NegativeCaching::new(),
-            nulls_per_second: 1_000,
             removed_ttl: None,
             longest_transaction: 15 * MINUTE,
             settle: 30 * MINUTE,
             longest_rebuild: 105 * MINUTE,
             recent_ids: 1_000_000,
-            null_cache_bytes: 8 << 20,
             copy_limit: 64 << 20,
             check_deadline: Duration::from_millis(25),
             checks_in_flight: 4_096,

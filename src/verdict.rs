@@ -76,19 +76,21 @@ macro_rules! doubts {
                 }
             }
 
-            pub(crate) const fn words(self) -> &'static str {
-                match self {
-                    $(Self::$doubt => $words,)*
-                    Self::Refused(refusal) => refusal.words(),
-                }
-            }
-
             /// Returns what to do about it, in a sentence or two.
             #[must_use]
             pub const fn advice(self) -> &'static str {
                 match self {
                     $(Self::$doubt => $advice,)*
                     Self::Refused(refusal) => refusal.advice(),
+                }
+            }
+        }
+
+        impl fmt::Display for Doubt {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                match self {
+                    $(Self::$doubt => f.write_str($words),)*
+                    Self::Refused(refusal) => refusal.fmt(f),
                 }
             }
         }
@@ -138,12 +140,6 @@ doubts! {
 impl serde::Serialize for Doubt {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(self.as_str())
-    }
-}
-
-impl fmt::Display for Doubt {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.words())
     }
 }
 

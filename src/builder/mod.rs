@@ -56,11 +56,9 @@ const HOUR: Duration = Duration::from_secs(60 * 60);
 /// ```
 #[must_use = "a builder does nothing until it is built"]
 pub struct Builder {
+    /// Its sizing is worked out last, by the numbers that it has.
     pub(crate) settings: Settings,
     pub(crate) place: Place,
-    /// The number of ids, and the false-positive rate.
-    capacity: (u64, f64),
-    shards: u32,
     source: Option<(Schedule, Arc<dyn ErasedSource>)>,
     extractor: Arc<dyn IdExtractor>,
     /// The setters that were called, and what is wrong with each.
@@ -77,11 +75,8 @@ impl BloomGuard {
     pub fn builder(name: impl Into<String>, extractor: impl IdExtractor) -> Builder {
         let settings = Settings::new(name.into());
         let named = settings::name(&settings.name);
-        let sizing = settings.sizing;
         let builder = Builder {
             settings,
-            capacity: (sizing.capacity, sizing.rate),
-            shards: 1,
             place: Place::default(),
             source: None,
             extractor: Arc::new(extractor),
@@ -105,7 +100,8 @@ impl Builder {
     ///
     /// Defaults to 1,000,000 ids at 0.001, which takes 1.9 MB; see [`Sizing::new`] for the bounds.
     pub fn capacity(mut self, ids: u64, false_positive_rate: f64) -> Self {
-        self.capacity = (ids, false_positive_rate);
+        self.settings.sizing.capacity = ids;
+        self.settings.sizing.rate = false_positive_rate;
         self
     }
 
@@ -169,9 +165,10 @@ impl Builder {
         let Self { mut settings, place, source, extractor, mut judged, .. } = self;
         settings.nulls.marker.get_or_insert(extractor.is_ambiguous());
         judged.push(("place", misplaced));
-        let sizing = Sizing::sharded(self.capacity.0, self.capacity.1, self.shards);
+        let Sizing { capacity, rate, shards, .. } = settings.sizing;
+        let sizing = Sizing::sharded(capacity, rate, shards);
         judged.push(("capacity", sizing.map(|sizing| settings.sizing = sizing)));
-        let store = place.store(&settings, judged).map_err(ConfigError::new)?;
+        let store = place.store(&settings, judged).map_err(ConfigError)?;
         let guard = BloomGuard::new(Guard::new(store, extractor, source, settings));
         guard.start();
         Ok(guard)

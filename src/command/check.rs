@@ -71,7 +71,7 @@ pub(super) async fn run(arguments: &Arguments, json: bool) -> Outcome {
 
 /// Returns the digest by which Redis names an id, if the secret key is known.
 fn digest(store: &Store, id: &Id) -> Option<Digest> {
-    let Store::Redis { shards, .. } = store else { return None };
+    let Store::Redis(shards) = store else { return None };
     let (shard, placed) = shards.place(id, None);
     let live = || shard.current(Purpose::Checks).ok();
     placed.map(|of| of.digest).or_else(|| Some(live()?.identity.digester.digest(id)))

@@ -7,8 +7,6 @@ use super::outcome::{Outcome, say};
 use super::status::refuses;
 use super::target::{Target, insist};
 use crate::mode::Mode;
-use crate::refusal::Refusal;
-use crate::verdict::Doubt;
 
 /// Switches all processes of a filter; returns after three seconds, when they all act so.
 ///
@@ -31,12 +29,7 @@ pub(super) async fn run(arguments: &Arguments, json: bool) -> Outcome {
     let mode = arguments.mode;
     let guard = arguments.target.observe().await?;
     let before = guard.state().fleet_mode;
-    let set = insist(async || match guard.set_fleet_mode(mode).await {
-        // Another operator has set one since, which is not this call's to undo.
-        Err(error) if error.doubt() == Doubt::Refused(Refusal::OVERTAKEN) => Ok(Err(error)),
-        set => set.map(Ok),
-    });
-    set.await??;
+    insist(async || guard.set_fleet_mode(mode).await).await?;
     let state = guard.state();
     let mut text = format!("mode of all processes: {mode}, before: {before}");
     if mode == Mode::Enforce && before != Mode::Enforce {

@@ -12,7 +12,7 @@ use crate::extract::PathPattern;
 use crate::id::SecretKey;
 use crate::middleware::layer::BloomGuard;
 use crate::nulls::rules::NegativeCaching;
-use crate::observe::state::GuardState;
+use crate::refusal::Refusal;
 use crate::settings;
 use crate::store::link::connector::Access;
 use crate::store::link::reply::Reply;
@@ -25,6 +25,7 @@ use crate::store::redis::keys::{self, Keys};
 const TRIES: usize = 3;
 /// How many shards of a cluster are tried: the nodes of some may be gone.
 const TRIED: usize = 16;
+/// How many ids are asked for at once: no more than a guard has checks in flight.
 pub(super) const ASKED: usize = 4_096;
 
 const DEADLINE: Duration = Duration::from_secs(10);
@@ -93,7 +94,6 @@ impl Target {
             .check_deadline(Duration::from_secs(2))
             .copy_limit(0);
         builder.settings.observes = true;
-        builder.settings.checks_in_flight = ASKED as u32;
         if let Some(key) = secret_key()? {
             builder = builder.secret_key(key);
         }
@@ -126,7 +126,7 @@ impl Server {
     }
 }
 
-pub(super) async fn look(guard: &BloomGuard) -> Result<GuardState, StoreError> {
+pub(super) async fn look(guard: &BloomGuard) -> Result<(), StoreError> {
     guard.start();
     let mut surveyed = Ok(());
     for _ in 0..TRIES {
@@ -138,15 +138,18 @@ pub(super) async fn look(guard: &BloomGuard) -> Result<GuardState, StoreError> {
     surveyed?;
     // Redis may let it read the filter, and refuse checks.
     guard.guard.metrics.probe(&guard.guard.store).await;
-    Ok(guard.state())
+    Ok(())
 }
 
-/// Makes a change, and repeats it if it fails: a connection may take some time.
-pub(super) async fn insist<T, E>(change: impl AsyncFn() -> Result<T, E>) -> Result<T, E> {
+/// Makes a change, and repeats it if it fails: a connection may take some time. What another operator has set since is not this
+/// call's to undo.
+pub(super) async fn insist(
+    change: impl AsyncFn() -> Result<(), StoreError>,
+) -> Result<(), StoreError> {
     for _ in 1..TRIES {
         match change().await {
-            Ok(changed) => return Ok(changed),
-            Err(_) => sleep(Duration::from_millis(300)).await,
+            Err(error) if !error.is(Refusal::OVERTAKEN) => sleep(Duration::from_millis(300)).await,
+            ended => return ended,
         }
     }
     change().await

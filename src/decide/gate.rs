@@ -36,7 +36,7 @@ pub(crate) struct Gate {
     pub(crate) fleet_mode: Arc<SharedMode>,
     /// With a key of this process.
     hasher: SipHasher13,
-    found: RecentIds,
+    pub(crate) found: RecentIds,
     /// A missed id is noted in it, one that is only suspect is marked.
     pub(crate) missed: RecentIds,
     pub(crate) lane: Lane,
@@ -123,10 +123,6 @@ impl Gate {
 
     pub(crate) fn hash(&self, id: &Id) -> IdHash {
         IdHash::new(id, self.hasher)
-    }
-
-    pub(crate) fn is_found(&self, id: IdHash, now: Instant) -> bool {
-        self.found.holds(id, now)
     }
 
     /// Whether an id may pass by a copy of a filter whose build began at `built`: it is not missed, and not suspect since.

@@ -3,25 +3,19 @@
 use std::fmt;
 
 /// Settings that the builder cannot accept: all of them, in the order in which they were set.
-pub struct ConfigError {
-    problems: Vec<SettingError>,
-}
+pub struct ConfigError(pub(crate) Vec<SettingError>);
 
 impl ConfigError {
-    pub(crate) const fn new(problems: Vec<SettingError>) -> Self {
-        Self { problems }
-    }
-
     /// Returns what is wrong: at least one thing.
     #[must_use]
     pub fn problems(&self) -> &[SettingError] {
-        &self.problems
+        &self.0
     }
 }
 
 impl fmt::Display for ConfigError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let problems: Vec<_> = self.problems.iter().map(ToString::to_string).collect();
+        let problems: Vec<_> = self.0.iter().map(ToString::to_string).collect();
         f.write_str(&problems.join("; "))
     }
 }

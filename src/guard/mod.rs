@@ -38,6 +38,8 @@ const WATCH: Duration = Duration::from_secs(1);
 /// Seconds without a filter before a line is written: most failovers and small rebuilds take less.
 const LONG: u32 = 10;
 
+/// Nulls written after 404s, so that a flood cannot fill Redis with them.
+const NULLS_PER_SECOND: u32 = 1_000;
 /// How many removals are remembered. Each takes some 150 bytes of Redis until the next rebuild: with one each hour, 55 MB at most.
 const REMOVALS_AT_ONCE: u32 = 10_000;
 const REMOVALS_PER_SECOND: u32 = 100;
@@ -87,7 +89,7 @@ impl Guard {
             #[cfg(feature = "metrics")]
             gauges: Gauges::new(&metrics.filter),
             busy: Throttle::new(BUSY_PAUSE),
-            null_writes: Bucket::new(settings.nulls_per_second, settings.nulls_per_second),
+            null_writes: Bucket::new(NULLS_PER_SECOND, NULLS_PER_SECOND),
             removals: Bucket::new(REMOVALS_PER_SECOND, REMOVALS_AT_ONCE),
             removed_ttl: settings.removed_ttl.or(longest_gap).unwrap_or(REMOVED_TTL),
             settings,
@@ -96,12 +98,9 @@ impl Guard {
         }
     }
 
-    pub(crate) fn name(&self) -> &Arc<str> {
-        &self.metrics.filter
-    }
-
     pub(crate) fn spawn(self: &Arc<Self>, tasks: &mut JoinSet<()>) {
-        let name = self.name();
+        self.store.spawn(tasks);
+        let name = &self.metrics.filter;
         persist(tasks, name, "canary", self, |guard| async move {
             guard.findings.look_into().await;
         });
@@ -115,7 +114,7 @@ impl Guard {
     pub(crate) fn subject(&self, id: Id, now: Instant) -> Subject {
         let hash = self.gate.hash(&id);
         let mut subject = Subject::new(id, hash);
-        if self.gate.is_found(hash, now) {
+        if self.gate.found.holds(hash, now) {
             return subject.unasked(Why::Found);
         }
         let (digest, copied) = self.store.copied(&subject.id);
@@ -252,7 +251,7 @@ impl Guard {
 
     /// Looks at the guard's state each second, and writes a line when no filter has answered for a while, and when one answers again.
     pub(crate) async fn watch(self: Arc<Self>) {
-        let filter = &**self.name();
+        let filter = &*self.metrics.filter;
         let mut unready = 0;
         loop {
             if self.metrics.checks.rests(WATCH) {

@@ -61,7 +61,7 @@ impl BloomGuard {
             return Err(RebuildError::from(StoreError::overtaken()).into());
         }
         tracing::info!(
-            filter = &**self.guard.name(),
+            filter = &*self.guard.metrics.filter,
             wait = ?seen.longest_transaction,
             "waits for the transactions that have begun, and then rebuilds"
         );
@@ -123,6 +123,6 @@ impl BloomGuard {
     async fn rebuild(&self, cause: Cause) -> Result<RebuildReport, Arc<RebuildError>> {
         let guard = self.start();
         let rebuild = guard.rebuilder.rebuild(cause, i64::MAX);
-        rebuild.instrument(background::span(guard.name())).await
+        rebuild.instrument(background::span(&guard.metrics.filter)).await
     }
 }

@@ -3,7 +3,6 @@
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use http::request::Parts;
@@ -12,8 +11,8 @@ use pin_project_lite::pin_project;
 use tokio::time::Instant;
 use tower_service::Service;
 
+use super::layer::RejectingLayer;
 use super::request::{Admitted, Pending};
-use crate::guard::Guard;
 use crate::rejection::{Rejection, reject};
 use crate::store::{Answer, BoxFuture, Lookups};
 
@@ -47,8 +46,7 @@ pub(super) struct Waiting<S, R, ReqBody> {
     pub(super) parts: Parts,
     pub(super) body: ReqBody,
     pub(super) pending: Pending,
-    pub(super) guard: Arc<Guard>,
-    pub(super) rejection: Arc<R>,
+    pub(super) layer: RejectingLayer<R>,
 }
 
 impl<F, S, R, ReqBody, ResBody> ResponseFuture<F, S, R, ReqBody, ResBody> {
@@ -80,15 +78,15 @@ where
                     let lookup = &mut waiting.as_mut().expect(COMPLETED).lookup;
                     let lookups = ready!(lookup.as_mut().poll(cx));
                     let waiting = waiting.take().expect(COMPLETED);
-                    let Waiting { mut inner, mut parts, body, pending, guard, rejection, .. } =
-                        *waiting;
-                    match pending.decide(&guard, &mut parts, &lookups, Instant::now()) {
+                    let Waiting { mut inner, mut parts, body, pending, layer, .. } = *waiting;
+                    let guard = &layer.guard.guard;
+                    match pending.decide(guard, &mut parts, &lookups, Instant::now()) {
                         Ok(admitted) => {
                             let response = inner.call(Request::from_parts(parts, body));
                             State::Running { response, admitted: Some(admitted) }
                         }
                         Err(rejected) => {
-                            let response = Some(reject(&*rejection, rejected));
+                            let response = Some(reject(&*layer.rejection, rejected));
                             State::Answered { remembering: None, response }
                         }
                     }

@@ -59,7 +59,6 @@ impl BloomGuard {
 
     /// Starts what runs in the background, at the first use inside a runtime; returns what decides.
     pub(crate) fn start(&self) -> &Arc<Guard> {
-        self.guard.store.start();
         self.background.start(|tasks| self.guard.spawn(tasks));
         &self.guard
     }
@@ -252,7 +251,9 @@ impl BloomGuard {
 
 impl fmt::Debug for BloomGuard {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("BloomGuard").field("filter", self.guard.name()).finish_non_exhaustive()
+        f.debug_struct("BloomGuard")
+            .field("filter", &self.guard.metrics.filter)
+            .finish_non_exhaustive()
     }
 }
 

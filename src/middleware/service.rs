@@ -1,7 +1,6 @@
 //! The service that stands in front of the guarded one.
 
 use std::mem;
-use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use http::{Request, Response};
@@ -59,9 +58,9 @@ where
                 ResponseFuture::running(response, admitted)
             }
             Next::Wait(pending, lookup) => {
-                let (guard, rejection) = (Arc::clone(guard), Arc::clone(&self.layer.rejection));
+                let layer = self.layer.clone();
                 let inner = self.take_ready();
-                let waiting = Waiting { lookup, inner, parts, body, pending, guard, rejection };
+                let waiting = Waiting { lookup, inner, parts, body, pending, layer };
                 ResponseFuture::looking_up(waiting)
             }
             Next::Reject(rejected) => {

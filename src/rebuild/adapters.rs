@@ -209,7 +209,8 @@ where
         });
         while let Some(chunk) = chunks.recv().await {
             for id in &chunk {
-                ids.push_text(id).await?;
+                // Its canonical form is not known yet.
+                ids.push(std::str::from_utf8(id.as_bytes())?).await?;
             }
         }
         // The channel closes however the scan ends. Only its result tells whether it was whole.

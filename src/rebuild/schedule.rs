@@ -23,7 +23,7 @@ enum Kind {
     Every(Duration),
     Manual,
     #[cfg(feature = "cron")]
-    Cron(Arc<cron::Expression>),
+    Cron(Arc<cron::Times>),
 }
 
 impl Schedule {
@@ -46,7 +46,7 @@ impl Schedule {
             Kind::Manual => Ok(()),
             Kind::Every(period) => bounded("rebuild period", *period, &PERIOD),
             #[cfg(feature = "cron")]
-            Kind::Cron(cron) => cron.judge(),
+            Kind::Cron(times) => times.as_ref().as_ref().map(drop).map_err(Clone::clone),
         }
     }
 
@@ -62,7 +62,7 @@ impl Schedule {
             Kind::Manual => return None,
             Kind::Every(period) => *period,
             #[cfg(feature = "cron")]
-            Kind::Cron(cron) => cron.longest_gap()?,
+            Kind::Cron(times) => cron::longest_gap(times)?,
         };
         Some((gap + gap / 4).clamp(Self::MIN_PERIOD, Self::MAX_PERIOD))
     }
@@ -79,7 +79,7 @@ impl Schedule {
                 now_us.saturating_sub(built_us) >= period
             }
             #[cfg(feature = "cron")]
-            Kind::Cron(cron) => cron.is_one_between(built_us, now_us),
+            Kind::Cron(times) => cron::is_one_between(times, built_us, now_us),
         }
     }
 

@@ -5,7 +5,7 @@ use std::future::pending;
 
 use crate::error::RebuildError;
 use crate::extract::{AsId, IdExtractor};
-use crate::id::{Id, InvalidId};
+use crate::id::InvalidId;
 use crate::store::Progress;
 use crate::store::scan::{PART, Scan};
 
@@ -37,25 +37,7 @@ impl<'a> IdSink<'a> {
     /// The reason why it is no id. Requests for such an id are refused, so the rebuild fails, even if the
     /// source ignores this error. The live filter stays.
     pub async fn push(&mut self, id: &(impl AsId + Sync + ?Sized)) -> Result<(), InvalidId> {
-        let id = id.as_id(self.extractor);
-        self.take(id).await
-    }
-
-    pub(super) async fn push_text(&mut self, text: &Id) -> Result<(), InvalidId> {
-        let id = std::str::from_utf8(text.as_bytes())
-            .map_err(|_| InvalidId::NotText)
-            .and_then(|text| self.extractor.canonical(text));
-        self.take(id).await
-    }
-
-    /// Returns how many ids were pushed.
-    #[must_use]
-    pub const fn count(&self) -> u64 {
-        self.count
-    }
-
-    async fn take(&mut self, id: Result<Id, InvalidId>) -> Result<(), InvalidId> {
-        let id = id.inspect_err(|&source| {
+        let id = id.as_id(self.extractor).inspect_err(|&source| {
             self.failure.get_or_insert(RebuildError::InvalidId { after: self.count, source });
         })?;
         self.count += 1;
@@ -69,6 +51,12 @@ impl<'a> IdSink<'a> {
             scan.keep_up().await;
         }
         Ok(())
+    }
+
+    /// Returns how many ids were pushed.
+    #[must_use]
+    pub const fn count(&self) -> u64 {
+        self.count
     }
 
     pub(super) fn end(self) -> Result<u64, RebuildError> {

@@ -21,6 +21,7 @@ pub(crate) mod scan;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 #[cfg(feature = "redis")]
@@ -30,8 +31,6 @@ use self::memory::build::MemoryBuild;
 #[cfg(feature = "redis")]
 use self::redis::{RedisBuild, Shards};
 use self::scan::{Filled, Scan};
-#[cfg(feature = "redis")]
-use crate::background::Background;
 use crate::error::{RebuildError, StoreError};
 use crate::filter::{Generation, Sizing};
 use crate::id::{Id, KeyedDigest};
@@ -47,12 +46,8 @@ pub use progress::{RebuildReport, RebuildStatus, RebuildStep};
 
 pub(crate) enum Store {
     Memory(Arc<MemoryStore>),
-    /// Its background tasks end with it.
     #[cfg(feature = "redis")]
-    Redis {
-        shards: Arc<Shards>,
-        background: Background,
-    },
+    Redis(Arc<Shards>),
     /// The filter is another system's.
     #[cfg(feature = "redis")]
     Foreign(ForeignStore),
@@ -72,7 +67,7 @@ macro_rules! ask {
         match $self {
             Self::Memory($store) => $ask,
             #[cfg(feature = "redis")]
-            Self::Redis { shards: $store, .. } => $ask,
+            Self::Redis($store) => $ask,
             #[cfg(feature = "redis")]
             Self::Foreign($foreign) => $otherwise,
             #[cfg(test)]
@@ -86,13 +81,12 @@ macro_rules! ask {
     expect(unused_variables, reason = "the store in this process needs fewer")
 )]
 impl Store {
-    /// Starts background tasks, once; needs a Tokio runtime.
-    pub(crate) fn start(&self) {
+    pub(crate) fn spawn(&self, tasks: &mut JoinSet<()>) {
         match self {
             #[cfg(feature = "redis")]
-            Self::Redis { shards, background } => background.start(|tasks| shards.spawn(tasks)),
+            Self::Redis(shards) => shards.spawn(tasks),
             #[cfg(feature = "redis")]
-            Self::Foreign(store) => store.start(),
+            Self::Foreign(store) => store.spawn(tasks),
             _ => {}
         }
     }
@@ -101,7 +95,7 @@ impl Store {
     pub(crate) fn copied(&self, id: &Id) -> (Option<KeyedDigest>, Option<Copied>) {
         match self {
             #[cfg(feature = "redis")]
-            Self::Redis { shards, .. } => shards.copied(id),
+            Self::Redis(shards) => shards.copied(id),
             _ => (None, None),
         }
     }
@@ -115,7 +109,7 @@ impl Store {
     /// Asks the store itself for an id, and not this process's copy.
     pub(crate) async fn look_up(&self, id: &Id) -> Lookup {
         #[cfg(feature = "redis")]
-        if let Self::Redis { shards, .. } = self {
+        if let Self::Redis(shards) = self {
             return shards.look_up(id).await;
         }
         self.check(&[(id, None)], Instant::now()).answer().await[0]
@@ -124,7 +118,7 @@ impl Store {
     /// Drops this process's copy if it lacks an id that the filter holds.
     pub(crate) async fn audit_copy(&self, id: &Id) {
         #[cfg(feature = "redis")]
-        if let Self::Redis { shards, .. } = self {
+        if let Self::Redis(shards) = self {
             shards.audit_copy_of(id).await;
         }
     }
@@ -187,9 +181,7 @@ impl Store {
         Ok(match self {
             Self::Memory(store) => MemoryBuild::begin(store).map(Build::Memory),
             #[cfg(feature = "redis")]
-            Self::Redis { shards, .. } => {
-                RedisBuild::begin(shards, before_us).await?.map(Build::Redis)
-            }
+            Self::Redis(shards) => RedisBuild::begin(shards, before_us).await?.map(Build::Redis),
             #[cfg(feature = "redis")]
             Self::Foreign(store) => {
                 return Err(store.unfit("only the system that writes it builds it"));

@@ -127,7 +127,6 @@ impl Progress {
         self.0.lock().reading_since = Some(Instant::now());
     }
 
-    /// Returns for how long the present or the last rebuild has read the source.
     pub(crate) fn read_for(&self) -> Duration {
         self.0.lock().read_for
     }

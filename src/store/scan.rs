@@ -27,14 +27,12 @@ pub(crate) const PART: usize = 256;
 /// A filter for each shard, by number; none for one that is not built.
 type Shards = Vec<Option<Filled>>;
 
-/// A filter with ids in it.
 pub(crate) struct Filled {
     pub(crate) filter: Arc<Filter>,
     /// How many ids the source gave.
     pub(crate) ids: u64,
 }
 
-/// Filters, and the ids that are not in them yet.
 pub(crate) struct Scan {
     digester: Digester,
     batch: Vec<Id>,

@@ -4,7 +4,6 @@ mod setters;
 
 use std::sync::Arc;
 
-use crate::background::Background;
 use crate::error::SettingError;
 use crate::settings::Settings;
 use crate::store::Store;
@@ -98,10 +97,7 @@ impl Place {
                 MemoryStore::new(settings).map_err(|problem| vec![problem])?,
             )),
             Some(filter) => Store::Foreign(ForeignStore::new(settings, &filter, &servers)),
-            None => Store::Redis {
-                shards: Arc::new(Shards::new(settings, &servers)),
-                background: Background::default(),
-            },
+            None => Store::Redis(Arc::new(Shards::new(settings, &servers))),
         })
     }
 }

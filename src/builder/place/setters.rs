@@ -155,7 +155,7 @@ impl Builder {
     pub fn shards(mut self, shards: u32) -> Self {
         let judged = keys::judge_shards(shards);
         if judged.is_ok() {
-            self.shards = shards;
+            self.settings.sizing.shards = shards;
         }
         self.judge("shards", judged)
     }

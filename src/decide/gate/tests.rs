@@ -60,8 +60,8 @@ async fn a_found_id_needs_no_look_up_for_ten_minutes() {
     let gate = gate(&settings());
     let (now, found) = (Instant::now(), gate.hash(&id(7)));
     gate.found(found, now);
-    assert!(gate.is_found(found, now + FOUND - FOUND / 16));
-    assert!(!gate.is_found(found, now + FOUND));
+    assert!(gate.found.holds(found, now + FOUND - FOUND / 16));
+    assert!(!gate.found.holds(found, now + FOUND));
 }
 
 #[tokio::test(start_paused = true)]
@@ -70,13 +70,13 @@ async fn a_404_or_a_removal_ends_it_and_what_tells_nothing_does_not() {
     let (now, seven) = (Instant::now(), gate.hash(&id(7)));
     gate.found(seven, now);
     gate.not_answered(seven, now);
-    assert!(gate.is_found(seven, now));
+    assert!(gate.found.holds(seven, now));
     gate.missing(seven, now);
-    assert!(!gate.is_found(seven, now));
+    assert!(!gate.found.holds(seven, now));
     assert_eq!(why(&rule(&gate, seven, Verdict::Present, now)), Some(Why::Present));
     gate.found(seven, now);
     gate.removed(&id(7), now);
-    assert!(!gate.is_found(seven, now));
+    assert!(!gate.found.holds(seven, now));
 }
 
 #[tokio::test(start_paused = true)]
@@ -262,7 +262,7 @@ async fn the_gate_decides_as_the_table_does() {
             let hash = gate.hash(&id(n));
             let of_live = draw(2) == 0;
             let is_copied = twin.copied.is_some_and(|copied| gate.is_trusted(hash, copied, now));
-            let ruled = if gate.is_found(hash, now) {
+            let ruled = if gate.found.holds(hash, now) {
                 "found"
             } else if is_copied && of_live {
                 "copied"

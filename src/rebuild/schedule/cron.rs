@@ -29,31 +29,24 @@ impl Schedule {
             setting: "rebuild",
             reason: format!("cron expression {expression:?} makes no schedule: {reason}"),
         });
-        Self(Kind::Cron(Arc::new(Expression(times))))
+        Self(Kind::Cron(Arc::new(times)))
     }
 }
 
-#[derive(Debug)]
-pub(super) struct Expression(Result<Cron, SettingError>);
+/// What an expression names, or why it makes no schedule.
+pub(super) type Times = Result<Cron, SettingError>;
 
-impl Expression {
-    pub(super) fn judge(&self) -> Result<(), SettingError> {
-        self.0.as_ref().map(drop).map_err(Clone::clone)
-    }
+pub(super) fn longest_gap(times: &Times) -> Option<Duration> {
+    let next: Vec<_> = times.as_ref().ok()?.iter_after(Utc::now()).take(CRON_TIMES).collect();
+    next.windows(2).filter_map(|two| (two[1] - two[0]).to_std().ok()).max()
+}
 
-    pub(super) fn longest_gap(&self) -> Option<Duration> {
-        let cron = self.0.as_ref().ok()?;
-        let times: Vec<_> = cron.iter_after(Utc::now()).take(CRON_TIMES).collect();
-        times.windows(2).filter_map(|two| (two[1] - two[0]).to_std().ok()).max()
-    }
-
-    /// Whether it names a time after the first of these moments, up to the second, both in µs since the Unix epoch.
-    pub(super) fn is_one_between(&self, after_us: i64, until_us: i64) -> bool {
-        let Ok(cron) = &self.0 else { return false };
-        let after = DateTime::<Utc>::from_timestamp_micros(after_us);
-        let next = after.and_then(|after| cron.find_next_occurrence(&after, false).ok());
-        next.is_some_and(|next| next.timestamp_micros() <= until_us)
-    }
+/// Whether there is a time after the first of these moments, up to the second, both in µs since the Unix epoch.
+pub(super) fn is_one_between(times: &Times, after_us: i64, until_us: i64) -> bool {
+    let Ok(cron) = times else { return false };
+    let after = DateTime::<Utc>::from_timestamp_micros(after_us);
+    let next = after.and_then(|after| cron.find_next_occurrence(&after, false).ok());
+    next.is_some_and(|next| next.timestamp_micros() <= until_us)
 }
 
 fn read(expression: &str) -> Result<Cron, String> {

@@ -37,6 +37,7 @@ mod rueidisprob;
 
 use std::sync::Arc;
 
+use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use self::filter::ForeignFilter;
@@ -45,7 +46,6 @@ use super::link::attempts::ATTEMPT;
 use super::link::node::{self, SentCheck};
 use super::map::endpoint::Endpoint;
 use super::{Answer, Condition, Lookups, Sought, Survey};
-use crate::background::Background;
 use crate::error::StoreError;
 use crate::filter::Generation;
 use crate::id::Id;
@@ -57,14 +57,13 @@ pub(crate) struct ForeignStore {
     name: Arc<str>,
     /// One for each key of the filter. Never empty.
     parts: Vec<Arc<Part>>,
-    background: Background,
 }
 
 impl ForeignStore {
     pub(crate) fn new(settings: &Settings, filter: &ForeignFilter, servers: &[Endpoint]) -> Self {
         let part = |(at, key): &(usize, String)| Part::new(filter, key, &servers[*at], settings);
         let parts = filter.keys.iter().map(part).collect();
-        Self { name: settings.name.as_str().into(), parts, background: Background::default() }
+        Self { name: settings.name.as_str().into(), parts }
     }
 
     fn part(&self, id: &Id) -> &Arc<Part> {
@@ -76,12 +75,10 @@ impl ForeignStore {
         ids.into_iter().filter(here).map(Id::as_bytes).collect()
     }
 
-    pub(crate) fn start(&self) {
-        self.background.start(|tasks| {
-            for part in &self.parts {
-                node::start(part, &part.node, &self.name, tasks);
-            }
-        });
+    pub(crate) fn spawn(&self, tasks: &mut JoinSet<()>) {
+        for part in &self.parts {
+            node::start(part, &part.node, &self.name, tasks);
+        }
     }
 
     pub(crate) fn check(&self, ids: &[Sought<'_>], now: Instant) -> Answer<Lookups> {

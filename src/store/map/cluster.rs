@@ -24,7 +24,6 @@ use crate::store::link::reply::{Reply, odd};
 use crate::store::link::resp::Packed;
 use crate::store::link::transport::{exchange, meaning};
 
-/// How many nodes are asked at once.
 const ASKED: usize = 3;
 /// A map of 16,384 ranges with long names fits.
 const MAP: usize = 8 << 20;

@@ -31,6 +31,8 @@ use crate::settings::Settings;
 use crate::verdict::{Doubt, Proof, Verdict};
 
 const BATCH: usize = 1024;
+/// Some 23,800 nulls.
+const NULL_CACHE_BYTES: u64 = 8 << 20;
 
 pub(crate) struct MemoryStore {
     digester: Digester,
@@ -82,7 +84,7 @@ impl MemoryStore {
             digester: Digester::new(&key, &settings.name),
             clock: Clock::now(since_epoch.as_micros() as i64),
             live: ArcSwapOption::empty(),
-            nulls: NullCache::new(settings.null_cache_bytes),
+            nulls: NullCache::new(NULL_CACHE_BYTES),
             books: Mutex::new(Books {
                 recent: Recent::new(settings.record_life(), settings.recent_ids),
                 building: None,
