@@ -65,11 +65,7 @@ impl<I: Send + Sync + 'static, Q: Send + 'static> Node<I, Q> {
         Self {
             link: Arc::new(Link::new(connector, handshake, name)),
             repeats: Semaphore::new(REPEATS),
-            queue: Queue::new(
-                settings.checks_in_flight as usize,
-                settings.check_deadline,
-                settings.sizing.shards,
-            ),
+            queue: Queue::new(settings.check_deadline, settings.sizing.shards),
             check_deadline: settings.check_deadline,
         }
     }

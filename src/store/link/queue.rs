@@ -15,6 +15,8 @@ use tokio::time::{Instant, sleep_until};
 use crate::store::Lookup;
 use crate::verdict::Doubt;
 
+/// The most checks that may wait: further ones are overload.
+const ROOM: usize = 4_096;
 /// The most batches that may be under way.
 pub(crate) const BATCHES: usize = 16;
 /// The most checks in a batch. A full one leaves at once: more together would not be cheaper by the id, and Redis and
@@ -36,7 +38,6 @@ const GAP: Duration = Duration::from_micros(500);
 pub(crate) struct Queue<Q> {
     /// To those who send them, in this runtime or an earlier one.
     checks: ArcSwapOption<Sender<PendingCheck<Q>>>,
-    room: usize,
     leaving: Arc<Leaving>,
     /// How long after the last batch the next leaves, full or not, while others are under way.
     pause: Duration,
@@ -66,10 +67,9 @@ pub(crate) struct PendingCheck<Q> {
 }
 
 impl<Q> Queue<Q> {
-    pub(crate) fn new(room: usize, deadline: Duration, shards: u32) -> Self {
+    pub(crate) fn new(deadline: Duration, shards: u32) -> Self {
         Self {
             checks: ArcSwapOption::empty(),
-            room,
             leaving: Arc::new(Leaving {
                 left: Sync::new((Instant::now(), 0)),
                 under_way: AtomicUsize::new(0),
@@ -82,13 +82,13 @@ impl<Q> Queue<Q> {
     }
 
     pub(crate) fn open(&self) -> Inbox<Q> {
-        let (sender, checks) = mpsc::channel(self.room);
+        let (sender, checks) = mpsc::channel(ROOM);
         self.checks.store(Some(Arc::new(sender)));
         Mutex::new(checks)
     }
 
     fn waiting(&self) -> usize {
-        self.checks.load().as_ref().map_or(0, |checks| self.room - checks.capacity())
+        self.checks.load().as_ref().map_or(0, |checks| ROOM - checks.capacity())
     }
 
     /// Lets a check leave by itself, if no other waits or is under way; where fences answer, if no batch has left lately either.
@@ -212,7 +212,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_check_leaves_by_itself_when_there_is_no_other() {
-        let queue = Queue::<u8>::new(BATCH, Duration::from_millis(25), 1);
+        let queue = Queue::<u8>::new(Duration::from_millis(25), 1);
         let inbox = queue.open();
         let first = queue.alone(|| false);
         assert!(first.is_some());
@@ -227,7 +227,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_full_batch_waits_for_no_other() {
-        let queue = Queue::<u8>::new(BATCH * 4, Duration::from_millis(32), 1);
+        let queue = Queue::<u8>::new(Duration::from_millis(32), 1);
         let inbox = queue.open();
         let enter = || enter(&queue, 1);
         let mut waiting: Vec<_> = (0..BATCH * 2).map(|_| enter()).collect();
@@ -254,7 +254,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_fence_waits_for_more_ids_but_not_for_long() {
-        let queue = Queue::<u8>::new(BATCH, Duration::from_millis(32), 1);
+        let queue = Queue::<u8>::new(Duration::from_millis(32), 1);
         let inbox = queue.open();
         let enter = || enter(&queue, 1);
         let (mut checks, mut waiting) = (Vec::new(), Vec::new());
@@ -298,7 +298,7 @@ mod tests {
 
     #[test]
     fn who_waits_is_told_when_nobody_sends_any_more() {
-        let queue = Queue::<u8>::new(BATCH, Duration::from_millis(25), 1);
+        let queue = Queue::<u8>::new(Duration::from_millis(25), 1);
         let inbox = queue.open();
         let mut waiting = enter(&queue, 1);
         assert_eq!(waiting.try_recv().unwrap_err(), TryRecvError::Empty);
@@ -308,7 +308,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn who_is_late_is_told_and_not_sent() {
-        let queue = Queue::<u8>::new(BATCH, Duration::from_millis(25), 1);
+        let queue = Queue::<u8>::new(Duration::from_millis(25), 1);
         let inbox = queue.open();
         let late = enter(&queue, 1);
         tokio::time::advance(DEADLINE).await;
@@ -321,7 +321,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn who_has_gone_is_not_sent_and_a_batch_holds_no_more_than_its_limit() {
-        let queue = Queue::<u8>::new(BATCH * 2, Duration::from_millis(25), 1);
+        let queue = Queue::<u8>::new(Duration::from_millis(25), 1);
         let inbox = queue.open();
         let enter = |byte| enter(&queue, byte);
         let waiting: Vec<_> = (0..BATCH + 1).map(|_| enter(1)).collect();
