@@ -93,18 +93,19 @@ pub(crate) const BUGS: &[Bug] = &[
         script("swap.lua", "redis.call('GETRANGE', KEYS[1], 0, 63) ~= ARGV[1]", "false"),
         script("swap.lua", "tonumber(meta[4] or '0') >= tonumber(ARGV[5])", "false"),
     ]),
-    bug("a leader's answer shared", ANY, &[raw(CHECK, "        node.check(self, live, Asked { digest, may_fence }, at, alone)\n", "        let question = format!(\"{self:p} {digest:?}\");
-        let sent = node.check(self, live, Asked { digest, may_fence }, at, alone)?;
-        if !SEEDED {
-            return Ok(sent);
-        }
-        let deadline = sent.deadline;
-        let asked_us = sent.asked_us;
-        let (tell, received) = tokio::sync::oneshot::channel();
-        let shared = async move {
-            tell.send(crate::seeded::shared(true, question, sent.answer()).await).ok();
-        };
-        Ok(SentCheck { alone: Some(Box::pin(shared)), received, deadline, asked_us })\n")]),
+    bug("a leader's answer shared", ANY, &[raw(CHECK, "            Some(node.check(self, live, Asked { digest, may_fence }, at, alone))\n", "            let question = format!(\"{self:p} {digest:?}\");
+            let sent = node.check(self, live, Asked { digest, may_fence }, at, alone);
+            if !SEEDED {
+                return Some(sent);
+            }
+            Some(sent.map(|sent| {
+                let asked_us = sent.asked_us;
+                let (tell, received) = tokio::sync::oneshot::channel();
+                let shared = async move {
+                    tell.send(crate::seeded::shared(true, question, sent.answer()).await).ok();
+                };
+                SentCheck { alone: Some(Box::pin(shared)), received, asked_us }
+            }))\n")]),
     bug("a recent insert ignored by nulls", ANY, &[
         script("null.lua", "if is_recent(redis.call('ZSCORE', KEYS[2], ARGV[4])) then return 'CREATED' end", ""),
     ]),
