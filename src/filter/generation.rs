@@ -4,7 +4,6 @@ use std::fmt;
 
 /// The fencing token of a build: Redis's time in microseconds, or more: it is greater than any before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-#[cfg_attr(feature = "cli", derive(serde::Serialize))]
 pub struct Generation(i64);
 
 impl Generation {

@@ -48,6 +48,13 @@ pub struct GuardState {
     pub trouble: Option<String>,
 }
 
+#[cfg(feature = "cli")]
+impl serde::Serialize for crate::filter::Generation {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_i64(self.get())
+    }
+}
+
 impl GuardState {
     pub(crate) fn new(condition: Condition, gate: &Gate, metrics: &Metrics) -> Self {
         let Condition { live, shards, copy, settling, record, trouble } = condition;
