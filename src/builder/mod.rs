@@ -148,7 +148,7 @@ impl Builder {
 
     /// Builds the guard. Waits for nothing: Redis may be down, and the database too. What runs in the
     /// background starts now if there is a Tokio runtime, or else with the first request, check or
-    /// insert in one. It stays in that runtime while there is one, and another's requests wait for it where its threads are blocked.
+    /// insert in one. It stays in that runtime while there is one: another's requests are answered only while the first one runs.
     ///
     /// # Errors
     ///

@@ -7,7 +7,7 @@ use std::time::Duration;
 use ::redis::{Cmd, Value, cmd};
 use arc_swap::ArcSwapOption;
 use parking_lot::Mutex;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::Instant;
 
 use super::filter::{ForeignFilter, Numbers};
 use super::layout::{BloomSize, Extent, Layout, beside};
@@ -19,9 +19,9 @@ use crate::nulls::scope::Scope;
 use crate::refusal::Refusal;
 use crate::settings::Settings;
 use crate::store::link::attempts::{ATTEMPT, IDS_PER_CALL, attempts};
-use crate::store::link::node::{Checks, Node, SentCheck};
+use crate::store::link::node::{Checks, Node, SentCheck, refuse};
 use crate::store::link::process::RedisProcess;
-use crate::store::link::queue::{PendingCheck, refuse};
+use crate::store::link::queue::PendingCheck;
 use crate::store::link::refusal::Consequences;
 use crate::store::link::reply::{Reply, odd};
 use crate::store::link::session::{Handshake, Purpose, Session};
@@ -316,7 +316,6 @@ impl Checks for Part {
         &self,
         node: &Arc<Node<(), Id>>,
         session: &Arc<Session<()>>,
-        deadline: Instant,
         waiting: &mut Vec<PendingCheck<Id>>,
     ) {
         let known = self.known.load_full();
@@ -327,8 +326,7 @@ impl Checks for Part {
         let ids: Vec<&[u8]> = waiting.iter().map(|one| one.asked.as_bytes()).collect();
         let count = ids.len();
         let asked = [self.layout.ask(size, &self.key, &ids)];
-        let left = deadline - Instant::now();
-        let read = self.ask_between(Purpose::Checks, session, asked, left).await;
+        let read = self.ask_between(Purpose::Checks, session, asked, node.check_deadline).await;
         let read = read.and_then(|(found, between)| {
             let bits = between.into_iter().next().unwrap_or(Value::Nil);
             Ok((found, held(Reply::new(STEP, bits), size.hashes, count)?))
@@ -350,8 +348,7 @@ impl Checks for Part {
         }
         // The next look tries again.
         let read = read.as_ref().map(|(found, _)| &found[..]);
-        let transport = session.transport(Purpose::Checks);
-        timeout_at(deadline, self.heed(&*transport, Some(known), read)).await.ok();
+        self.heed(&*session.transport(Purpose::Checks), Some(known), read).await.ok();
     }
 }
 

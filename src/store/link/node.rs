@@ -7,10 +7,10 @@ use std::time::Duration;
 use smallvec::SmallVec;
 use tokio::sync::{Semaphore, oneshot};
 use tokio::task::JoinSet;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout_at};
 
 use super::connector::Connector;
-use super::queue::{BATCHES, Inbox, PendingCheck, Queue, refuse};
+use super::queue::{BATCHES, PendingCheck, Queue};
 use super::session::{Handshake, Session};
 use super::supervised::Link;
 use crate::background::persist;
@@ -41,12 +41,11 @@ pub(crate) trait Checks: Send + Sync + 'static {
         false
     }
 
-    /// Answers all checks of a batch by a deadline. They were asked for by this session, which is in use.
+    /// Answers all checks of a batch. They were asked for by this session, which is in use.
     fn answer(
         &self,
         node: &Arc<Node<Self::Identity, Self::Asked>>,
         session: &Arc<Session<Self::Identity>>,
-        deadline: Instant,
         checks: &mut Vec<PendingCheck<Self::Asked>>,
     ) -> impl Future<Output = ()> + Send;
 }
@@ -83,7 +82,7 @@ impl<I: Send + Sync + 'static, Q: Send + 'static> Node<I, Q> {
         let asked_us = session.redis_us(at);
         let deadline = at + self.check_deadline;
         let (told, received) = oneshot::channel();
-        let check = PendingCheck { session: session.number, asked, deadline, answer: told };
+        let check = PendingCheck { session: session.number, asked, answer: told };
         // Another task would double what a lone check costs.
         let alone = match alone.then(|| queue.alone(|| store.has_copy())).flatten() {
             Some(under_way) => {
@@ -97,7 +96,7 @@ impl<I: Send + Sync + 'static, Q: Send + 'static> Node<I, Q> {
             }
             None => queue.enter(check).map(|()| None)?,
         };
-        Ok(SentCheck { alone, received, asked_us })
+        Ok(SentCheck { alone, received, deadline, asked_us })
     }
 }
 
@@ -105,6 +104,7 @@ impl<I: Send + Sync + 'static, Q: Send + 'static> Node<I, Q> {
 pub(crate) struct SentCheck {
     pub(crate) alone: Option<BoxFuture<'static, ()>>,
     pub(crate) received: oneshot::Receiver<Lookup>,
+    pub(crate) deadline: Instant,
     /// When it was asked for, by Redis's clock, µs.
     pub(crate) asked_us: i64,
 }
@@ -131,12 +131,19 @@ impl SentCheck {
     }
 
     pub(crate) async fn answer(self) -> Lookup {
-        let Self { alone, received, asked_us } = self;
-        if let Some(answering) = alone {
-            answering.await;
-        }
-        // The tasks that send checks may have ended.
-        let lookup = received.await.unwrap_or(Lookup::unknown(Doubt::Disconnected));
+        let Self { alone, received, deadline, asked_us } = self;
+        let answered = async {
+            if let Some(answering) = alone {
+                answering.await;
+            }
+            received.await
+        };
+        let lookup = match timeout_at(deadline, answered).await {
+            Ok(Ok(lookup)) => lookup,
+            // The task that had it has ended.
+            Ok(Err(_)) => Lookup::unknown(Doubt::Disconnected),
+            Err(_) => Lookup::unknown(Doubt::Timeout),
+        };
         Lookup { claim: NullClaim { asked_us, ..lookup.claim }, ..lookup }
     }
 }
@@ -149,37 +156,19 @@ pub(crate) fn start<S: Checks>(
     tasks: &mut JoinSet<()>,
 ) {
     persist(tasks, filter, "session", &node.link, Link::supervise);
-    start_sending(store, node, filter, tasks);
-}
-
-pub(crate) fn start_sending<S: Checks>(
-    store: &Arc<S>,
-    node: &Arc<NodeOf<S>>,
-    filter: &Arc<str>,
-    tasks: &mut JoinSet<()>,
-) {
-    let (store, node, inbox) = (Arc::clone(store), Arc::clone(node), node.queue.open());
-    let sender = Arc::new(CheckSender { store, node, inbox });
     for _ in 0..BATCHES {
-        persist(tasks, filter, "checks", &sender, CheckSender::send);
+        let both = Arc::new((Arc::clone(store), Arc::clone(node)));
+        persist(tasks, filter, "checks", &both, send_checks);
     }
 }
 
-struct CheckSender<S: Checks> {
-    store: Arc<S>,
-    node: Arc<NodeOf<S>>,
-    inbox: Inbox<S::Asked>,
-}
-
-impl<S: Checks> CheckSender<S> {
-    async fn send(self: Arc<Self>) {
-        let Self { store, node, inbox } = &*self;
-        let mut checks = Vec::new();
-        loop {
-            let under_way = node.queue.take(inbox, &mut checks, || store.has_copy()).await;
-            answer(&**store, node, &mut checks).await;
-            drop(under_way);
-        }
+async fn send_checks<S: Checks>(both: Arc<(Arc<S>, Arc<NodeOf<S>>)>) {
+    let (store, node) = &*both;
+    let mut checks = Vec::new();
+    loop {
+        let under_way = node.queue.take(&mut checks, || store.has_copy()).await;
+        answer(&**store, node, &mut checks).await;
+        drop(under_way);
     }
 }
 
@@ -193,7 +182,14 @@ pub(crate) async fn answer<S: Checks>(
     };
     // Another session may lead to another Redis, or have learnt something else.
     refuse(checks.extract_if(.., |check| check.session != session.number), Doubt::Disconnected);
-    if let Some(deadline) = checks.iter().map(|check| check.deadline).min() {
-        store.answer(node, &session, deadline, checks).await;
+    if !checks.is_empty() {
+        store.answer(node, &session, checks).await;
+    }
+}
+
+pub(crate) fn refuse<Q>(checks: impl Iterator<Item = PendingCheck<Q>>, doubt: Doubt) {
+    for check in checks {
+        // The receiver may be gone.
+        check.answer.send(Lookup::unknown(doubt)).ok();
     }
 }

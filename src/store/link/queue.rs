@@ -5,9 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use arc_swap::ArcSwapOption;
 use parking_lot::Mutex as Sync;
-use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::mpsc::{self, Receiver, Sender};
 use tokio::sync::{Mutex, Notify, oneshot};
 use tokio::time::{Instant, sleep_until};
@@ -33,11 +31,11 @@ const FEW: usize = 2;
 const ENOUGH: RangeInclusive<usize> = 12..=32;
 const GAP: Duration = Duration::from_micros(500);
 
-/// The checks that no batch has taken yet, in the order in which they came. So no check is late before the batches ahead of it are, which
-/// end with their oldest check, and none needs a timer.
+/// The checks that no batch has taken yet, in the order in which they came.
 pub(crate) struct Queue<Q> {
-    /// To those who send them, in this runtime or an earlier one.
-    checks: ArcSwapOption<Sender<PendingCheck<Q>>>,
+    checks: Sender<PendingCheck<Q>>,
+    /// Locked by the task that fills the next batch.
+    inbox: Mutex<Receiver<PendingCheck<Q>>>,
     leaving: Arc<Leaving>,
     /// How long after the last batch the next leaves, full or not, while others are under way.
     pause: Duration,
@@ -54,22 +52,20 @@ struct Leaving {
     may_leave: Notify,
 }
 
-/// Where batches take their checks from. Locked by the task that fills the next one. Who waits is told when it is dropped.
-pub(crate) type Inbox<Q> = Mutex<Receiver<PendingCheck<Q>>>;
-
 pub(crate) struct PendingCheck<Q> {
     /// The number of the session that may answer it.
     pub(crate) session: u64,
     pub(crate) asked: Q,
-    pub(crate) deadline: Instant,
     /// If its receiver is gone, the check is not sent.
     pub(crate) answer: oneshot::Sender<Lookup>,
 }
 
 impl<Q> Queue<Q> {
     pub(crate) fn new(deadline: Duration, shards: u32) -> Self {
+        let (sender, checks) = mpsc::channel(ROOM);
         Self {
-            checks: ArcSwapOption::empty(),
+            checks: sender,
+            inbox: Mutex::new(checks),
             leaving: Arc::new(Leaving {
                 left: Sync::new((Instant::now(), 0)),
                 under_way: AtomicUsize::new(0),
@@ -81,21 +77,11 @@ impl<Q> Queue<Q> {
         }
     }
 
-    pub(crate) fn open(&self) -> Inbox<Q> {
-        let (sender, checks) = mpsc::channel(ROOM);
-        self.checks.store(Some(Arc::new(sender)));
-        Mutex::new(checks)
-    }
-
-    fn waiting(&self) -> usize {
-        self.checks.load().as_ref().map_or(0, |checks| ROOM - checks.capacity())
-    }
-
     /// Lets a check leave by itself, if no other waits or is under way; where fences answer, if no batch has left lately either.
     pub(crate) fn alone(&self, by_fences: impl Fn() -> bool) -> Option<UnderWay> {
         let under_way = &self.leaving.under_way;
         let none = under_way.load(Ordering::SeqCst) == 0
-            && self.waiting() == 0
+            && self.checks.capacity() == self.checks.max_capacity()
             && self.wanted.lock().is_none()
             && !(by_fences() && self.leaving.left.lock().0.elapsed() < GAP)
             && under_way.compare_exchange(0, 1, Ordering::SeqCst, Ordering::SeqCst).is_ok();
@@ -103,13 +89,8 @@ impl<Q> Queue<Q> {
     }
 
     pub(crate) fn enter(&self, check: PendingCheck<Q>) -> Result<(), Doubt> {
-        let checks = self.checks.load();
-        let checks = checks.as_ref().ok_or(Doubt::Disconnected)?;
-        checks.try_send(check).map_err(|error| match error {
-            TrySendError::Full(_) => Doubt::Overloaded,
-            TrySendError::Closed(_) => Doubt::Disconnected,
-        })?;
-        let waiting = self.waiting();
+        self.checks.try_send(check).map_err(|_| Doubt::Overloaded)?;
+        let waiting = self.checks.max_capacity() - self.checks.capacity();
         let is_wanted =
             |wanted: &mut (usize, Instant)| waiting >= wanted.0 || Instant::now() >= wanted.1;
         if self.wanted.lock().take_if(is_wanted).is_some() {
@@ -122,11 +103,10 @@ impl<Q> Queue<Q> {
     /// under way until the guard is dropped.
     pub(crate) async fn take(
         &self,
-        inbox: &Inbox<Q>,
         checks: &mut Vec<PendingCheck<Q>>,
         by_fences: impl Fn() -> bool,
     ) -> UnderWay {
-        let mut inbox = inbox.lock().await;
+        let mut inbox = self.inbox.lock().await;
         loop {
             if checks.is_empty() {
                 checks.extend(inbox.recv().await);
@@ -154,10 +134,7 @@ impl<Q> Queue<Q> {
                 {
                     checks.push(check);
                 }
-                let now = Instant::now();
-                let is_over =
-                    |check: &mut PendingCheck<Q>| check.answer.is_closed() || check.deadline <= now;
-                refuse(checks.extract_if(.., is_over), Doubt::Timeout);
+                checks.retain(|check| !check.answer.is_closed());
                 *self.wanted.lock() = None;
                 if !checks.is_empty() {
                     break;
@@ -176,13 +153,6 @@ impl<Q> Queue<Q> {
     }
 }
 
-pub(crate) fn refuse<Q>(checks: impl Iterator<Item = PendingCheck<Q>>, doubt: Doubt) {
-    for check in checks {
-        // The receiver may be gone.
-        check.answer.send(Lookup::unknown(doubt)).ok();
-    }
-}
-
 pub(crate) struct UnderWay(Arc<Leaving>);
 
 impl Drop for UnderWay {
@@ -194,18 +164,11 @@ impl Drop for UnderWay {
 
 #[cfg(test)]
 mod tests {
-    use tokio::sync::oneshot::error::TryRecvError;
-
     use super::*;
-    use crate::verdict::Verdict;
-
-    const DEADLINE: Duration = Duration::from_secs(1);
-
     /// Puts a check into the queue.
     fn enter(queue: &Queue<u8>, asked: u8) -> oneshot::Receiver<Lookup> {
         let (answer, received) = oneshot::channel();
-        let deadline = Instant::now() + DEADLINE;
-        let check = PendingCheck { session: 1, asked, deadline, answer };
+        let check = PendingCheck { session: 1, asked, answer };
         assert!(queue.enter(check).is_ok(), "there is room");
         received
     }
@@ -213,7 +176,6 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_check_leaves_by_itself_when_there_is_no_other() {
         let queue = Queue::<u8>::new(Duration::from_millis(25), 1);
-        let inbox = queue.open();
         let first = queue.alone(|| false);
         assert!(first.is_some());
         assert!(queue.alone(|| false).is_none(), "one is under way");
@@ -221,30 +183,27 @@ mod tests {
         let _waiting = enter(&queue, 1);
         assert!(queue.alone(|| false).is_none(), "one waits");
         let mut checks = Vec::new();
-        drop(queue.take(&inbox, &mut checks, || false).await);
+        drop(queue.take(&mut checks, || false).await);
         assert!(queue.alone(|| false).is_some());
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_full_batch_waits_for_no_other() {
         let queue = Queue::<u8>::new(Duration::from_millis(32), 1);
-        let inbox = queue.open();
         let enter = || enter(&queue, 1);
         let mut waiting: Vec<_> = (0..BATCH * 2).map(|_| enter()).collect();
         let (mut first, mut second, mut third) = (Vec::new(), Vec::new(), Vec::new());
-        let _under_way = (
-            queue.take(&inbox, &mut first, || false).await,
-            queue.take(&inbox, &mut second, || false).await,
-        );
+        let _under_way =
+            (queue.take(&mut first, || false).await, queue.take(&mut second, || false).await);
         let begun = Instant::now();
         let ((), _third) = tokio::join!(
             async { waiting.extend((0..BATCH).map(|_| enter())) },
-            queue.take(&inbox, &mut third, || false),
+            queue.take(&mut third, || false),
         );
         assert_eq!((third.len(), begun.elapsed()), (BATCH, Duration::ZERO));
         waiting.push(enter());
         first.clear();
-        let _fourth = queue.take(&inbox, &mut first, || false).await;
+        let _fourth = queue.take(&mut first, || false).await;
         assert_eq!(
             begun.elapsed(),
             queue.pause,
@@ -255,7 +214,6 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_fence_waits_for_more_ids_but_not_for_long() {
         let queue = Queue::<u8>::new(Duration::from_millis(32), 1);
-        let inbox = queue.open();
         let enter = || enter(&queue, 1);
         let (mut checks, mut waiting) = (Vec::new(), Vec::new());
         let few = *ENOUGH.start();
@@ -266,7 +224,7 @@ mod tests {
             let begun = Instant::now();
             let ((), under_way) = tokio::join!(
                 async { waiting.extend((0..ids).map(|_| enter())) },
-                queue.take(&inbox, &mut checks, || true),
+                queue.take(&mut checks, || true),
             );
             drop(under_way);
             assert_eq!((checks.len(), begun.elapsed()), (ids, waits));
@@ -282,56 +240,32 @@ mod tests {
                 tokio::time::advance(GAP).await;
                 waiting.push(enter());
             },
-            queue.take(&inbox, &mut checks, || true),
+            queue.take(&mut checks, || true),
         );
         drop(under_way);
         assert_eq!((checks.len(), begun.elapsed()), (2, GAP));
         checks.clear();
         // While one is under way, others leave by the pause.
         waiting.extend((0..few).map(|_| enter()));
-        let (begun, _under_way) = (Instant::now(), queue.take(&inbox, &mut checks, || true).await);
+        let (begun, _under_way) = (Instant::now(), queue.take(&mut checks, || true).await);
         waiting.push(enter());
         checks.clear();
-        let _second = queue.take(&inbox, &mut checks, || true).await;
+        let _second = queue.take(&mut checks, || true).await;
         assert_eq!((checks.len(), begun.elapsed()), (1, queue.pause));
-    }
-
-    #[test]
-    fn who_waits_is_told_when_nobody_sends_any_more() {
-        let queue = Queue::<u8>::new(Duration::from_millis(25), 1);
-        let inbox = queue.open();
-        let mut waiting = enter(&queue, 1);
-        assert_eq!(waiting.try_recv().unwrap_err(), TryRecvError::Empty);
-        drop(inbox);
-        assert_eq!(waiting.try_recv().unwrap_err(), TryRecvError::Closed);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn who_is_late_is_told_and_not_sent() {
-        let queue = Queue::<u8>::new(Duration::from_millis(25), 1);
-        let inbox = queue.open();
-        let late = enter(&queue, 1);
-        tokio::time::advance(DEADLINE).await;
-        let _in_time = enter(&queue, 2);
-        let mut checks = Vec::new();
-        drop(queue.take(&inbox, &mut checks, || false).await);
-        assert_eq!(checks.iter().map(|check| check.asked).collect::<Vec<_>>(), [2]);
-        assert_eq!(late.await.unwrap().verdict, Verdict::Unknown(Doubt::Timeout));
     }
 
     #[tokio::test(start_paused = true)]
     async fn who_has_gone_is_not_sent_and_a_batch_holds_no_more_than_its_limit() {
         let queue = Queue::<u8>::new(Duration::from_millis(25), 1);
-        let inbox = queue.open();
         let enter = |byte| enter(&queue, byte);
         let waiting: Vec<_> = (0..BATCH + 1).map(|_| enter(1)).collect();
         drop(enter(2));
         let stays = enter(3);
         let mut checks = Vec::new();
-        let _first = queue.take(&inbox, &mut checks, || false).await;
+        let _first = queue.take(&mut checks, || false).await;
         assert_eq!(checks.len(), BATCH);
         checks.clear();
-        let _second = queue.take(&inbox, &mut checks, || false).await;
+        let _second = queue.take(&mut checks, || false).await;
         let asked: Vec<_> = checks.iter().map(|check| check.asked).collect();
         assert_eq!(asked, [1, 3]);
         drop((waiting, stays));

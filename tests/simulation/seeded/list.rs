@@ -99,12 +99,12 @@ pub(crate) const BUGS: &[Bug] = &[
                 return Some(sent);
             }
             Some(sent.map(|sent| {
-                let asked_us = sent.asked_us;
+                let SentCheck { deadline, asked_us, .. } = sent;
                 let (tell, received) = tokio::sync::oneshot::channel();
                 let shared = async move {
                     tell.send(crate::seeded::shared(true, question, sent.answer()).await).ok();
                 };
-                SentCheck { alone: Some(Box::pin(shared)), received, asked_us }
+                SentCheck { alone: Some(Box::pin(shared)), received, deadline, asked_us }
             }))\n")]),
     bug("a recent insert ignored by nulls", ANY, &[
         script("null.lua", "if is_recent(redis.call('ZSCORE', KEYS[2], ARGV[4])) then return 'CREATED' end", ""),
@@ -326,24 +326,20 @@ pub(crate) const BUGS: &[Bug] = &[
     ]),
     bug("an answer given to checks that came after it was asked for", ANY, &[
         raw(NODE, "            None => queue.enter(check)", "            None if SEEDED => {
-                LATE.with_borrow_mut(|late| late.push((deadline, Box::new(check))));
-                tokio::spawn(async move {
-                    tokio::time::sleep_until(deadline).await;
-                    LATE.with_borrow_mut(|late| late.retain(|(until, _)| *until > Instant::now()));
-                });
+                LATE.with_borrow_mut(|late| late.push(Box::new(check)));
                 None
             }
             None => queue.enter(check)"),
         raw(NODE, "/// Starts the tasks of a node:", "thread_local! {
-    static LATE: std::cell::RefCell<Vec<(Instant, Box<dyn std::any::Any>)>> =
+    static LATE: std::cell::RefCell<Vec<Box<dyn std::any::Any>>> =
         const { std::cell::RefCell::new(Vec::new()) };
 }
 
 pub(crate) fn take_late<P: 'static>(asks: impl Fn(&P) -> bool) -> Vec<P> {
-    let is_here = |(_, check): &(Instant, Box<dyn std::any::Any>)| check.downcast_ref().is_some_and(&asks);
+    let is_here = |check: &Box<dyn std::any::Any>| check.downcast_ref().is_some_and(&asks);
     let (here, elsewhere) = LATE.take().into_iter().partition(is_here);
     LATE.set(elsewhere);
-    Vec::into_iter(here).filter_map(|(_, check)| check.downcast().ok()).map(|check| *check).collect()
+    Vec::into_iter(here).filter_map(|check| check.downcast().ok()).map(|check| *check).collect()
 }
 
 /// Starts the tasks of a node:"),

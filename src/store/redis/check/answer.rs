@@ -174,7 +174,7 @@ fn verdict(bits: Membership, null: Option<&[u8]>, header: &Header) -> (Verdict, 
 /// The record's entries beyond a number, the first ones.
 #[derive(Debug, Default)]
 pub(crate) struct Page {
-    /// In their order.
+    /// In the order of their bytes.
     pub(crate) digests: Vec<Digest>,
     /// The greatest number among them and the floor.
     pub(crate) greatest: Option<i64>,

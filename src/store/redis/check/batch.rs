@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use smallvec::SmallVec;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::timeout;
 
 use super::answer::{
     self, BYTES_A_FILTER, BYTES_A_PAGE, BYTES_AN_ID, BatchReply, FEW, Head, Question, commands,
@@ -17,8 +17,8 @@ use crate::id::Digest;
 use crate::nulls::scope::Scope;
 use crate::refusal::Refusal;
 use crate::store::Lookup;
-use crate::store::link::node::Checks;
-use crate::store::link::queue::{self, refuse};
+use crate::store::link::node::{Checks, refuse};
+use crate::store::link::queue;
 use crate::store::link::refusal::serves_no_slot;
 use crate::store::link::resp::Packed;
 use crate::store::link::session::Purpose;
@@ -63,7 +63,6 @@ impl Checks for Shards {
         &self,
         node: &Arc<RedisNode>,
         live: &Arc<JoinedAll>,
-        deadline: Instant,
         checks: &mut Vec<PendingCheck>,
     ) {
         let shared = Arc::new(NodeSession { node: Arc::clone(node), on: Arc::clone(live) });
@@ -75,9 +74,10 @@ impl Checks for Shards {
             let shard = &self.all[shard(&checks[0])];
             parts.push(Part::new(shard, Arc::clone(&shared), checks));
         }
+        let deadline = node.check_deadline;
         // In a cluster the keys of shards are in different slots, and no command may name those of two.
         let at_once = if self.groups.slots.is_some() { 1 } else { self.all.len() };
-        timeout_at(deadline, ask_twice(&mut parts, at_once, node.check_deadline)).await.ok();
+        timeout(deadline, ask_twice(&mut parts, at_once, deadline)).await.ok();
         let mut checks = checks.drain(..);
         for part in &parts {
             part.tell(checks.by_ref().take(part.callers));

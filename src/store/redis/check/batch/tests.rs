@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use ::redis::{RedisResult, Value};
 use tokio::sync::oneshot;
-use tokio::task::JoinSet;
+use tokio::time::Instant;
 
 use super::*;
 use crate::filter::{Generation, Sizing, State};
@@ -41,7 +41,6 @@ impl Batch {
         let check = |&(byte, live): &(u8, &Connection)| PendingCheck {
             session: live.on.number,
             asked: Asked { digest: Digest::from_bytes([byte; 16]), may_fence: true },
-            deadline: Instant::now() + self.shards.groups.servers[0].node.check_deadline,
             answer: oneshot::channel().0,
         };
         let mut checks = asked.iter().map(check).collect();
@@ -77,50 +76,19 @@ async fn one_fence_answers_for_all_that_the_copy_lacks() {
     assert_eq!(batch.ask(&[(1, live), (2, live)]).await, [5]);
 }
 
-struct Silent;
-
-impl Transport for Silent {
-    fn send(&self, _: Packed) -> BoxFuture<'_, RedisResult<Vec<Value>>> {
-        Box::pin(std::future::pending())
-    }
-}
-
 #[tokio::test(start_paused = true)]
-async fn who_waits_is_told_in_time_where_redis_is_silent_and_at_once_where_nobody_sends() {
-    let shards = Arc::new(Batch::new().shards);
-    let node = &shards.groups.servers[0].node;
-    let live = joined(Arc::new(Silent), 1, b"first", 0);
-    node.link.put_into_use(&live.on);
-    let (mut sending, mut callers) = (JoinSet::new(), JoinSet::new());
-    node::start_sending(&shards, node, &shards.name, &mut sending);
-    // For longer than a deadline, and more than all batches take.
-    for n in 0..6_000_u64 {
-        let shards = Arc::clone(&shards);
-        callers.spawn(async move {
-            let (id, begun) = (Id::display(&n).unwrap(), Instant::now());
-            let lookups = shards.check(&[(&id, None)], begun).answer().await;
-            (lookups[0].verdict, begun.elapsed())
-        });
-        if n % 200 == 0 {
-            tokio::time::sleep(Duration::from_millis(2)).await;
-        }
-    }
-    // Tokio's timers are as coarse as a millisecond.
-    let in_time = node.check_deadline + Duration::from_millis(1);
-    for (verdict, took) in callers.join_all().await {
-        assert_eq!(verdict, Verdict::Unknown(Doubt::Timeout));
-        assert!(took <= in_time, "{took:?}");
-    }
+async fn who_waits_for_a_batch_that_nobody_sends_is_told_in_time() {
+    let Batch { shards, live, .. } = Batch::new();
+    let header = *shards.all[0].filter.load_full().unwrap();
+    shards.all[0].copies.put(copy_of(header, &live.identity.digester, 10));
     let ids = [1, 2].map(|n| Id::display(&n).unwrap());
-    let ids = ids.each_ref().map(|id| (id, None));
-    let begun = Instant::now();
-    let waits = shards.check(&ids, begun).answer();
-    sending.shutdown().await;
-    waits.await;
-    let lookups = shards.check(&ids, begun).answer().await;
-    let gone = |lookup: &Lookup| lookup.verdict == Verdict::Unknown(Doubt::Disconnected);
-    assert!(lookups.len() == 2 && lookups.iter().all(gone), "{lookups:?}");
-    assert_eq!(begun.elapsed(), Duration::ZERO);
+    let (shards, begun) = (Arc::new(shards), Instant::now());
+    let lookups = shards.check(&ids.each_ref().map(|id| (id, None)), begun).answer().await;
+    let late = |lookup: &Lookup| lookup.verdict == Verdict::Unknown(Doubt::Timeout);
+    assert!(lookups.len() == 2 && lookups.iter().all(late), "{lookups:?}");
+    assert!(
+        begun.elapsed() <= shards.all[0].known.settings().check_deadline + Duration::from_millis(1)
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -202,8 +170,7 @@ async fn a_fence_proves_absent_what_neither_the_copy_nor_its_page_has() {
     let (mut checks, answers): (Vec<_>, Vec<_>) = (1..=8)
         .map(|byte| {
             let (answer, received) = oneshot::channel();
-            let (session, deadline) = (live.on.number, Instant::now() + node.check_deadline);
-            (PendingCheck { session, asked: asked(byte), deadline, answer }, received)
+            (PendingCheck { session: live.on.number, asked: asked(byte), answer }, received)
         })
         .unzip();
     node::answer(&shards, node, &mut checks).await;
@@ -245,8 +212,7 @@ async fn a_session_is_left_where_a_slot_was_elsewhere_and_is_back() {
     let shared = Arc::new(NodeSession { node: Arc::clone(node), on: Arc::clone(&live.on) });
     let part = |shard| {
         let answer = oneshot::channel().0;
-        let deadline = Instant::now() + node.check_deadline;
-        let check = PendingCheck { session: live.on.number, asked, deadline, answer };
+        let check = PendingCheck { session: live.on.number, asked, answer };
         Part::new(shard, Arc::clone(&shared), &[check])
     };
     let mut parts: Vec<_> = shards.all.iter().map(|shard| part(shard)).collect();
