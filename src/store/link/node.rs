@@ -138,6 +138,7 @@ impl SentCheck {
             }
             received.await
         };
+        // By a timer of its own: a busy thread, or a runtime at rest, may keep the tasks that send from running.
         let lookup = match timeout_at(deadline, answered).await {
             Ok(Ok(lookup)) => lookup,
             // The task that had it has ended.
