@@ -15,6 +15,7 @@ use crate::nulls::rules::NegativeCaching;
 use crate::refusal::Refusal;
 use crate::settings;
 use crate::store::link::connector::Access;
+use crate::store::link::queue;
 use crate::store::link::reply::Reply;
 use crate::store::link::resp::Packed;
 use crate::store::link::transport::{self, Transport};
@@ -25,8 +26,8 @@ use crate::store::redis::keys::{self, Keys};
 const TRIES: usize = 3;
 /// How many shards of a cluster are tried: the nodes of some may be gone.
 const TRIED: usize = 16;
-/// How many ids are asked for at once: no more than a guard has checks in flight.
-pub(super) const ASKED: usize = 4_096;
+/// How many ids are asked for at once.
+pub(super) const ASKED: usize = queue::ROOM;
 
 const DEADLINE: Duration = Duration::from_secs(10);
 /// The longest reply: CLIENT LIST of some thousand connections.

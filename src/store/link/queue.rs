@@ -14,7 +14,7 @@ use crate::store::Lookup;
 use crate::verdict::Doubt;
 
 /// The most checks that may wait: further ones are overload.
-const ROOM: usize = 4_096;
+pub(crate) const ROOM: usize = 4_096;
 /// The most batches that may be under way.
 pub(crate) const BATCHES: usize = 16;
 /// The most checks in a batch. A full one leaves at once: more together would not be cheaper by the id, and Redis and
