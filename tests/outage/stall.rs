@@ -7,6 +7,7 @@ use futures_util::future::join_all;
 use support::model::{Table, guard, guard_over, live};
 use support::redis_server::RedisServer;
 use support::route::{Route, Traffic};
+use tokio::runtime::Builder;
 use tokio::time::{Instant, timeout};
 
 /// What may lie before a silent server at most: the calls under way, those given up, and some polls.
@@ -76,4 +77,25 @@ async fn checks_above_the_limit_are_unknown_at_once_and_those_below_wait() {
     assert_eq!(late + refused, 5_000);
     // As many as the limit wait, and what was sent before, by the guard itself for one.
     assert!((4_096..4_200).contains(&late), "{late} wait");
+}
+
+#[test]
+fn a_check_ends_by_its_deadline_where_nobody_drives_the_runtime_of_the_guards_tasks() {
+    let runtime = || Builder::new_current_thread().enable_all().build().unwrap();
+    let (own, other) = (runtime(), runtime());
+    let redis = RedisServer::start();
+    let table = Table::with(0..10);
+    let guard = own.block_on(async {
+        let guard = guard_over(&redis.url(), &table).build().unwrap();
+        live(&guard).await;
+        guard
+    });
+    let verdicts = other.block_on(async {
+        let checks = join_all((10..74_u64).map(|id| {
+            let guard = &guard;
+            async move { guard.check(&id).await.unwrap() }
+        }));
+        timeout(Duration::from_secs(60), checks).await.expect("they hang")
+    });
+    assert_eq!(verdicts, vec![Verdict::Unknown(Doubt::Timeout); 64]);
 }
