@@ -20,7 +20,6 @@ pub(crate) struct MemoryBuild {
     store: Arc<MemoryStore>,
     token: Generation,
     pub(crate) previous: Option<u64>,
-    leased: Instant,
     sizing: Sizing,
 }
 
@@ -33,7 +32,6 @@ impl MemoryBuild {
             store: Arc::clone(store),
             token: Generation::new(store.clock.at(Instant::now()).max(least))?,
             previous: last.map(|last| last.items),
-            leased: Instant::now(),
             sizing: Sizing::DEFAULT,
         })
     }
@@ -43,7 +41,6 @@ impl MemoryBuild {
         let filter = empty(sizing.geometry(seed)).await?;
         self.sizing = sizing;
         self.store.books.lock().building = Some(Arc::new(filter));
-        self.leased = Instant::now();
         Ok(sizing.capacity)
     }
 
@@ -61,8 +58,8 @@ impl MemoryBuild {
         }
         let longest = self.store.settings.longest_transaction;
         let floor = self.store.books.lock().recent.floor;
-        if let Some(over) = floor.map(|at| at + longest).filter(|over| *over > self.leased) {
-            sleep_until(over).await;
+        if let Some(dropped) = floor {
+            sleep_until(dropped + longest).await;
         }
         Ok((Scan::new(&self.store.digester, [Some(filter)]), recent.len() as u64))
     }
