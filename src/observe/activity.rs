@@ -63,6 +63,7 @@ pub(crate) struct Activity<E> {
     origin: Instant,
     /// One more than the nanoseconds from the origin to the last success; 0 before the first one.
     succeeded: AtomicU64,
+    /// Whether there are failures: a success knows it without the lock.
     is_failing: AtomicBool,
     failures: Mutex<Option<Failures<E>>>,
 }
@@ -100,21 +101,17 @@ impl<E: Clone> Activity<E> {
     pub(crate) fn recovered(&self) {
         // Read first: mostly there is nothing to write.
         if self.is_failing.load(Ordering::Relaxed) {
+            let mut failures = self.failures.lock();
+            *failures = None;
             self.is_failing.store(false, Ordering::Relaxed);
         }
     }
 
     pub(crate) fn failed(&self, cause: E, at: Instant) {
         let mut failures = self.failures.lock();
-        let goes_on = self.is_failing.swap(true, Ordering::Relaxed);
-        match failures.as_mut().filter(|_| goes_on) {
-            Some(failures) => {
-                failures.cause = cause;
-                failures.last = at;
-                failures.count += 1;
-            }
-            None => *failures = Some(Failures { cause, first: at, last: at, count: 1 }),
-        }
+        self.is_failing.store(true, Ordering::Relaxed);
+        let (first, count) = failures.as_ref().map_or((at, 0), |of| (of.first, of.count));
+        *failures = Some(Failures { cause, first, last: at, count: count + 1 });
     }
 
     /// Whether it has not succeeded for that time, or is failing.
@@ -124,19 +121,15 @@ impl<E: Clone> Activity<E> {
     }
 
     pub(crate) fn failing(&self) -> Option<E> {
-        if !self.is_failing.load(Ordering::Relaxed) {
-            return None;
-        }
         self.failures.lock().as_ref().map(|failures| failures.cause.clone())
     }
 
     /// Returns how the work fares, with a cause in words and what to do about it.
     pub(crate) fn state(&self, told: impl Fn(&E) -> (String, &'static str)) -> WorkState {
         let failures = self.failures.lock();
-        let failing = failures.as_ref().filter(|_| self.is_failing.load(Ordering::Relaxed));
         WorkState {
             succeeded: self.last_success().map(|at| at.elapsed()),
-            failing: failing.map(|failures| {
+            failing: failures.as_ref().map(|failures| {
                 let Failures { first, last, count, .. } = *failures;
                 let (cause, advice) = told(&failures.cause);
                 Failure { cause, advice, since: first.elapsed(), last: last.elapsed(), count }
