@@ -250,8 +250,7 @@ impl Guard {
     }
 
     /// Looks at the guard's state each second, and writes a line when no filter has answered for a while, and when one answers again.
-    pub(crate) async fn watch(self: Arc<Self>) {
-        let filter = &*self.metrics.filter;
+    async fn watch(self: Arc<Self>) {
         let mut unready = 0;
         loop {
             if self.metrics.checks.rests(WATCH) {
@@ -262,14 +261,12 @@ impl Guard {
             self.gauges.set(&state);
             if state.is_ready() {
                 if unready > LONG {
-                    tracing::info!(parent: None, filter, lasted = ?WATCH * unready, "the filter answers again");
+                    tracing::info!(lasted = ?WATCH * unready, "the filter answers again");
                 }
                 unready = 0;
             } else {
                 if unready == LONG {
                     tracing::warn!(
-                        parent: None,
-                        filter,
                         trouble = state.trouble.as_deref(),
                         "the filter, or one of its shards, has not answered for ten seconds, and refuses nothing"
                     );
