@@ -32,23 +32,20 @@ impl Guard {
     pub(super) fn screen(self: &Arc<Self>, parts: &mut Parts) -> Next {
         self.metrics.requests.add(1);
         let mode = self.gate.mode();
-        let extraction = if mode != Mode::Off && self.settings.methods.contains(&parts.method) {
-            let extraction = self.extractor.extract(parts);
-            if extraction == Extraction::Unguarded && has_id_rewritten(&*self.extractor, parts) {
-                self.metrics.unguarded_path.add(1);
-                return Next::Pass(None);
-            }
-            extraction
-        } else {
-            Extraction::Unguarded
-        };
-        match extraction {
+        if mode == Mode::Off || !self.settings.methods.contains(&parts.method) {
+            return self.unguarded();
+        }
+        match self.extractor.extract(parts) {
             Extraction::Id(id) => Pending::new([id], None, self).check(self, parts),
             Extraction::Ids(listed) => match readable(listed) {
                 Ok((ids, _)) if ids.is_empty() => self.unguarded(),
                 Ok((ids, unread)) => Pending::new(ids, Some(unread), self).check(self, parts),
                 Err(reason) => self.screen_invalid(reason, mode, &parts.method),
             },
+            Extraction::Unguarded if has_id_rewritten(&*self.extractor, parts) => {
+                self.metrics.unguarded_path.add(1);
+                Next::Pass(None)
+            }
             Extraction::Unguarded => self.unguarded(),
             Extraction::Invalid(reason) => self.screen_invalid(reason, mode, &parts.method),
         }
