@@ -138,17 +138,14 @@ impl BloomGuard {
         I: IntoIterator<Item: AsId>,
     {
         let guard = self.start();
-        let mut batch = Vec::new();
-        for id in ids {
-            batch.push(self.canonical(&id)?);
-            if batch.len() == BATCH {
-                guard.insert(std::mem::take(&mut batch)).await?;
+        let mut ids = ids.into_iter().map(|id| self.canonical(&id)).fuse();
+        loop {
+            let batch = ids.by_ref().take(BATCH).collect::<Result<Vec<_>, _>>()?;
+            if batch.is_empty() {
+                return Ok(());
             }
-        }
-        if !batch.is_empty() {
             guard.insert(batch).await?;
         }
-        Ok(())
     }
 
     /// Remembers for a while that an id was deleted, so that requests for it are refused at once. To be
