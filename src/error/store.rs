@@ -49,9 +49,16 @@ impl StoreError {
     pub const fn advice(&self) -> &'static str {
         match self {
             Self::InvalidId(_) => "Refuse the record: no request can name it.",
+            failed => failed.doubt().advice(),
+        }
+    }
+
+    pub(crate) const fn doubt(&self) -> Doubt {
+        match self {
+            Self::InvalidId(_) => Doubt::Refused(Refusal::UNFIT),
             Self::NoAnswer { doubt, .. }
             | Self::Refused { doubt, .. }
-            | Self::GivenUp { doubt, .. } => doubt.advice(),
+            | Self::GivenUp { doubt, .. } => *doubt,
         }
     }
 
@@ -86,15 +93,6 @@ impl StoreError {
 
 #[cfg(feature = "redis")]
 impl StoreError {
-    pub(crate) fn doubt(&self) -> Doubt {
-        match self {
-            Self::InvalidId(_) => Doubt::Refused(Refusal::UNFIT),
-            Self::NoAnswer { doubt, .. }
-            | Self::Refused { doubt, .. }
-            | Self::GivenUp { doubt, .. } => *doubt,
-        }
-    }
-
     pub(crate) fn is(&self, refusal: Refusal) -> bool {
         self.doubt() == Doubt::Refused(refusal)
     }
