@@ -126,6 +126,10 @@ fn a_handler_that_holds_its_thread_keeps_the_guard_from_no_new_connection() {
         holds.await.unwrap();
         live(&guard).await;
         connected.send(()).unwrap();
-        assert_eq!(handler.await.unwrap(), Ok(()), "no connection was made while the thread was held");
+        assert_eq!(
+            handler.await.unwrap(),
+            Ok(()),
+            "no connection was made while the thread was held"
+        );
     });
 }

@@ -18,9 +18,14 @@ const SOON: Duration = Duration::from_secs(10);
 /// What happens to the live filter, and what a check says of it then.
 type Damage = (&'static str, fn(&RedisServer), Doubt);
 
-const DAMAGES: [Damage; 8] = [
+const DAMAGES: [Damage; 9] = [
     ("missing", |redis| redis.run(&["DEL", BITS]), Doubt::Gone),
     ("all is gone", |redis| redis.run(&["FLUSHALL"]), Doubt::Gone),
+    (
+        "metadata of before the swap",
+        |redis| redis.run(&["HINCRBY", META, "live", "-1"]),
+        Doubt::Damaged,
+    ),
     ("another type", retype, Doubt::Damaged),
     ("truncated", truncate, Doubt::Damaged),
     ("an empty string", |redis| redis.run(&["SET", BITS, ""]), Doubt::Damaged),

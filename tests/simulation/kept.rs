@@ -77,6 +77,7 @@ fn drawn_up() -> Vec<Plan> {
         waits::forgets(),
         waits::many_rows(),
         waits::handled_late(),
+        waits::far_away(),
         fleet::open_as_the_step_begins(),
         fleet::mode_set_as_a_step_was_under_way(300),
         fleet::mode_set_as_a_step_was_under_way(0),

@@ -152,3 +152,18 @@ pub(super) fn handled_late() -> Plan {
         .extend((GOES_ON..GOES_ON + 50).map(|at| (at, What::Check { instance: OTHER, id: ID })));
     sorted(DRAWN_UP + 57, CONFIG, operations)
 }
+
+/// The process is far away, and has just polled when all data are lost: its next poll finds the metadata that the other one has made
+/// anew, and each question takes a quarter of a second.
+pub(super) fn far_away() -> Plan {
+    const LOST: u64 = 7025;
+    let far = Trap { on: "", instance: Some(ONE), effect: Effect::DelayRequest(290), times: 40 };
+    let mut operations = vec![
+        (6900, create(ONE, ID, 0, LOST + 2120 - 6900)),
+        (LOST, What::Trap(far)),
+        (LOST, What::Redis(Mishap::FlushAll)),
+        (LOST + 1, What::Rebuild { instance: OTHER, accepting_loss: false, short: false }),
+    ];
+    operations.extend(asked(LOST + 2130, LOST + 2500));
+    sorted(DRAWN_UP + 80, config(0), operations)
+}

@@ -136,7 +136,7 @@ pub(crate) const BUGS: &[Bug] = &[
     ]),
     bug("another Redis process trusted", &[Forgetful], &[
         source("store/redis/shard.rs", "header.run != connection.on.process.run", "false"),
-        script("join.lua", "if is_filter and is_other or is_live and stamp ~= meta.last then", "if false then"),
+        script("join.lua", "if is_filter and is_other or is_live and (stamp ~= meta.last or number(17) ~= meta.live) then", "if false then"),
         script("join.lua", "    raise('live', micros)\n", ""),
         script("add.lua", "if stamp < before then", "if false then"),
         script("add.lua", "math.max(stamp, ARGV[11]) > before", "false"),
@@ -177,6 +177,11 @@ pub(crate) const BUGS: &[Bug] = &[
     bug("a swap that waits for no process that has only come", &[Forgetful], &[
         script("join.lua", "if ARGV[6] ~= meta.inc and ARGV[6] ~= '' then raise('hold', now + ARGV[7]) end", ""),
     ]),
+    bug("a scan that does not wait for who has polled the incarnation", &[Forgetful], &[
+        raw("store/redis/incarnation/join.rs", "        if !held_by.is_empty() {\n", "        if SEEDED {
+            held_by = Vec::new();
+        } else if !held_by.is_empty() {\n"),
+    ]),
     bug("a scan that waits for the first call of a replay only", &[Forgetful], &[
         script("add.lua", "if ARGV[12] ~= '' and now + ARGV[12] > tonumber(meta[4] or '0') then", "if false then"),
     ]),
@@ -197,7 +202,7 @@ pub(crate) const BUGS: &[Bug] = &[
     bug("a filter's stamp ignored", &[Forgetful], &[
         script("add.lua", "if stamp < before then", "if false then"),
         script("add.lua", "math.max(stamp, ARGV[11]) > before", "false"),
-        script("join.lua", "if is_filter and is_other or is_live and stamp ~= meta.last then", "if is_filter and is_other then"),
+        script("join.lua", "stamp ~= meta.last or number(17) ~= meta.live", "number(17) ~= meta.live"),
         source(BATCH, "head.last < known", "false"), source(ANSWER, "self.stamp >= self.last", "true"),
     ]),
     bug("clocks that part unnoticed", &[Forgetful], &[

@@ -49,11 +49,12 @@ local function raise(field, value)
 end
 local head = redis.call('TYPE', KEYS[3]).ok == 'string' and redis.call('GETRANGE', KEYS[3], 0, 71) or ''
 -- In any state; also of an earlier version.
-local is_filter, stamp = #head == 72 and string.sub(head, 1, 9) == 'BLMGUARD\0' and string.byte(head, 10) <= 2, 0
-if is_filter then
-  local high, low = struct.unpack('>I4I4', head, 65)
-  if high < 2097152 then stamp = high * 4294967296 + low end
+local is_filter = #head == 72 and string.sub(head, 1, 9) == 'BLMGUARD\0' and string.byte(head, 10) <= 2
+local function number(at)
+  local high, low = struct.unpack('>I4I4', head, at)
+  return high < 2097152 and high * 4294967296 + low or 0
 end
+local stamp = is_filter and number(65) or 0
 local is_live = is_filter and string.sub(head, 10, 12) == '\2\1\85'
 local reach = meta.reach
 local function joined()
@@ -82,7 +83,10 @@ local is_back = is_live and stamp > meta.last or is_known and meta.last < tonumb
   or not is_known and ARGV[8] ~= '' and meta.began < tonumber(ARGV[9])
 local is_other = is_new or meta.run ~= ARGV[5] or is_back or is_known and ARGV[11] == '1'
 -- 0 is no state: no check takes the filter for live. An earlier version takes it for a later one's, and inserts no more.
-if is_filter and is_other or is_live and stamp ~= meta.last then redis.call('SETRANGE', KEYS[3], 8, '\0\2\1\0') end
+-- Where metadata or filter are those of before the last swap, an insert may tell nothing.
+if is_filter and is_other or is_live and (stamp ~= meta.last or number(17) ~= meta.live) then
+  redis.call('SETRANGE', KEYS[3], 8, '\0\2\1\0')
+end
 if is_other then
   -- No earlier filter is trusted, should it come back, later ones get newer tokens, and for who begins now there was one.
   if not is_new or ARGV[8] ~= '' then
@@ -90,8 +94,7 @@ if is_other then
     raise('epoch', micros)
   end
   -- Numbers begin above all before, wherever they are found. The record may lack earlier inserts.
-  local top = redis.call('ZREVRANGE', KEYS[2], 0, 0, 'WITHSCORES')
-  local greatest = tonumber(top[2] or '0')
+  local greatest = tonumber(redis.call('ZREVRANGE', KEYS[2], 0, 0, 'WITHSCORES')[2] or '0')
   local first = math.max(micros, 1 + math.max(meta.last, stamp, greatest <= EXACT and greatest or 0, tonumber(ARGV[10])))
   set('inc', ARGV[3])
   set('run', ARGV[5])

@@ -145,7 +145,7 @@ impl KnownShard {
         JOIN.run(major, &keys, &args, send).await
     }
 
-    /// Joins again on the same session. Scans do not wait once more.
+    /// Joins again on the same session. A scan of another incarnation waits for what this process has to repeat.
     pub(super) async fn recheck(
         &self,
         transport: &dyn Transport,
@@ -153,7 +153,11 @@ impl KnownShard {
         identity: &Identity,
     ) -> Result<(), StoreError> {
         let known = self.seen.last(Some(process.run));
-        match self.join(transport, process, known, Vec::new()).await {
+        let mut held_by = self.recent.held_by();
+        if !held_by.is_empty() {
+            held_by.clone_from(&identity.incarnation);
+        }
+        match self.join(transport, process, known, held_by).await {
             // Another generation tells an observer that the live filter is damaged.
             Ok(found)
                 if found.incarnation == identity.incarnation

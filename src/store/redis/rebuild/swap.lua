@@ -6,10 +6,7 @@
 -- ARGV[6] the states of disproved filters, a byte each
 -- Returns 'OK', 'LOST', also in another incarnation, which frees next (incarnation/join.lua), 'FENCED', or 'UNVOUCHED' when inserts
 -- that no process can repeat may have become visible since the lease.
-if redis.call('GETRANGE', KEYS[1], 0, 63) ~= ARGV[1]
-  or redis.call('STRLEN', KEYS[1]) ~= tonumber(ARGV[3]) then
-  return 'LOST'
-end
+if redis.call('GETRANGE', KEYS[1], 0, 63) ~= ARGV[1] or redis.call('STRLEN', KEYS[1]) ~= tonumber(ARGV[3]) then return 'LOST' end
 local meta = redis.call('HMGET', KEYS[3], 'last', 'unvouched', 'settles', 'live')
 -- All blocks are there, and all inserts since the lease.
 local high, low, done = struct.unpack('>I4I4I4', redis.call('GETRANGE', KEYS[1], 64, 75))
