@@ -104,7 +104,7 @@ doubts! {
         "See that Redis runs, that URL, network and firewall lead to its primary, and that the port takes TLS for rediss://, and none for redis://.";
     /// Redis did not answer within the deadline.
     Timeout = "timeout", "redis did not answer within the deadline",
-        "Look for a slow network, slow commands in Redis (SLOWLOG), a busy processor or a CPU limit; for checks, or raise check_deadline.";
+        "Look for a slow network, slow commands in Redis (SLOWLOG), a busy processor or a CPU limit; or, for checks, raise check_deadline.";
     /// Too many checks are in flight already.
     Overloaded = "overloaded", "too many checks in flight",
         "Find out why Redis answers slowly, or spread the requests over more processes.";

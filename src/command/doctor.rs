@@ -65,8 +65,8 @@ pub(super) async fn run(target: &Target, json: bool) -> Outcome {
     findings.node.clear();
     of_filter(target, &mut findings).await?;
     let all = &findings.all;
-    let mut text: String =
-        all.iter().map(|Finding { what, mend }| format!("wrong: {what}\n  {mend}\n")).collect();
+    let wrong = |Finding { what, mend }: &Finding| format!("wrong: {what}\n  {mend}");
+    let mut text: String = all.iter().map(|of| wrong(of).trim_end().to_owned() + "\n").collect();
     text += if all.is_empty() { "Redis is sound." } else { "Something is wrong." };
     say(json, &text, &json!({ "sound": all.is_empty(), "findings": all }))?;
     Ok(!all.is_empty())
