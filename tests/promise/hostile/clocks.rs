@@ -1,32 +1,48 @@
 //! Clocks that stand still or jump: this machine is suspended, or Redis's clock is set.
 
+use std::sync::mpsc;
 use std::time::Duration;
 
 use bloom_guard::{NegativeCaching, Verdict};
+use tokio::sync::oneshot;
 use tokio::time::{pause, resume};
 
 use super::{META, has_read, passes};
 use support::model::{Table, get_looked_up, guard_over, live};
 use support::redis_server::RedisServer;
 
-/// Stops this process's clock, as that of a suspended machine, until so much time has passed for Redis, in which it is told something.
-async fn suspended(redis: &RedisServer, time: Duration, told: Option<redis::Cmd>) {
+/// Stops this process's clock, as that of a suspended machine, until so much time has passed for Redis, in which it is told something,
+/// and `at_once` is over: until then no timer ends, and nothing is polled.
+async fn suspended<T>(
+    redis: &RedisServer,
+    time: Duration,
+    told: Option<redis::Cmd>,
+    at_once: impl Future<Output = T>,
+) -> T {
     let now = |connection: &mut redis::Connection| -> Duration {
         let (seconds, micros): (u64, u64) = redis::cmd("TIME").query(connection).unwrap();
         Duration::from_micros(seconds * 1_000_000 + micros)
     };
     let mut connection = redis.connection();
+    let (wakes, woken) = oneshot::channel();
+    let (ends, ended) = mpsc::channel::<()>();
     pause();
     // While a thread works, a clock that stands still is not advanced to the next timer.
-    let woken = tokio::task::spawn_blocking(move || {
+    let thread = tokio::task::spawn_blocking(move || {
         let asleep = now(&mut connection);
         told.iter().for_each(|told| told.exec(&mut connection).unwrap());
         while now(&mut connection) - asleep < time {
             std::thread::sleep(Duration::from_millis(5));
         }
+        wakes.send(()).unwrap();
+        ended.recv().ok();
     });
     woken.await.unwrap();
+    let seen = at_once.await;
+    drop(ends);
+    thread.await.unwrap();
     resume();
+    seen
 }
 
 /// A handler has read the table; then the machine is suspended for longer than the record of inserts reaches back.
@@ -44,7 +60,7 @@ async fn a_404_from_before_this_machine_was_suspended_hides_no_record() {
     guard.insert(&OPEN).await.unwrap();
     let (answer, answered) = has_read(&guard, &table, OPEN).await;
     table.commit(OPEN);
-    suspended(&redis, Duration::from_millis(10_200), None).await;
+    suspended(&redis, Duration::from_millis(10_200), None, async {}).await;
     // Time for a look at Redis's clock, and not so much that the handler was too slow.
     passes(&redis, Duration::from_millis(1_500)).await;
     answer.send(()).unwrap();
@@ -63,10 +79,10 @@ async fn a_process_whose_machine_was_suspended_believes_no_absence_that_the_flee
         live(&guard).await;
         let mut told = redis::cmd("HSET");
         told.arg(META).arg(field).arg(value);
-        suspended(&redis, Duration::from_millis(100), Some(told)).await;
-        // Before the next poll.
         let ids: Vec<u64> = (5_000..5_000 + ids).collect();
-        let found = guard.check_many(&ids).await.unwrap();
+        let checked = guard.check_many(&ids);
+        let found = suspended(&redis, Duration::from_millis(100), Some(told), checked).await;
+        let found = found.unwrap();
         assert!(found.iter().all(|it| matches!(it, Verdict::Unknown(_))), "{field}: {found:?}");
     }
 }

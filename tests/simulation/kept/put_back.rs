@@ -76,20 +76,19 @@ pub(super) fn old_bits_in_a_batch() -> Plan {
     plan(DRAWN_UP + 66, CONFIG, operations)
 }
 
-/// A program that does not insert creates a row while the filter settles. As soon as the next filter is live, the one before is put
-/// back; nothing was inserted meanwhile. The process that did not build hears that the filter has settled, and sees no other
-/// until it has built one itself.
+/// A program that does not insert creates a row while the filter settles. When the next filter is live, the process that did not
+/// build it hears in a poll that the filter has settled. At once the one before is put back; nothing was inserted meanwhile.
 pub(super) fn filter_of_before_it_had_settled() -> Plan {
     const SETTLED: u64 = 12_110;
     let effect = Effect::Then(Mishap::PutBack("bits"));
-    let trap = Trap { on: "release.lua", instance: Some(1), effect, times: 1 };
+    let trap = Trap { on: "join.lua", instance: Some(0), effect, times: 1 };
     let mut operations = vec![
         (4000, What::Stranger { id: ID, hold: 0 }),
         (COPIED, What::Redis(Mishap::Dump)),
         (SETTLED, What::Rebuild { instance: 1, accepting_loss: false, short: false }),
-        (SETTLED + 1500, What::Trap(trap)),
+        (SETTLED + 1915, What::Trap(trap)),
     ];
-    let asked = (SETTLED + 1900..SETTLED + 4000).step_by(20);
+    let asked = (SETTLED + 1920..SETTLED + 4000).step_by(20);
     operations.extend(asked.map(|at| (at, What::Check { instance: 0, id: ID })));
     let config = Config { settle: SETTLED - 100, page: (2, 100), ..CONFIG };
     plan(DRAWN_UP + 64, config, operations)
