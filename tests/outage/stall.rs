@@ -1,6 +1,5 @@
 //! A Redis that falls silent is not heaped with commands, and is found again soon after.
 
-use std::sync::mpsc;
 use std::time::Duration;
 
 use bloom_guard::{Doubt, Verdict};
@@ -9,7 +8,6 @@ use support::model::{Table, guard, guard_over, live};
 use support::redis_server::RedisServer;
 use support::route::{Route, Traffic};
 use tokio::runtime::Builder;
-use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout};
 
 /// What may lie before a silent server at most: the calls under way, those given up, and some polls.
@@ -100,36 +98,4 @@ fn a_check_ends_by_its_deadline_where_nobody_drives_the_runtime_of_the_guards_ta
         timeout(Duration::from_secs(60), checks).await.expect("they hang")
     });
     assert_eq!(verdicts, vec![Verdict::Unknown(Doubt::Timeout); 64]);
-}
-
-#[test]
-fn a_handler_that_holds_its_thread_keeps_the_guard_from_no_new_connection() {
-    let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
-    let redis = RedisServer::start();
-    let table = Table::with(0..10);
-    runtime.block_on(async {
-        let route = Route::to(redis.port()).await;
-        let guard = guard_over(&route.url(), &table).copy_limit(0).build().unwrap();
-        live(&guard).await;
-        route.reset();
-        let (held, holds) = oneshot::channel();
-        let (connected, let_go) = mpsc::channel();
-        let handler = tokio::spawn({
-            let guard = guard.clone();
-            async move {
-                while !matches!(guard.check(&1).await.unwrap(), Verdict::Unknown(_)) {}
-                held.send(()).unwrap();
-                // In the very poll in which the check was answered.
-                let_go.recv_timeout(Duration::from_secs(20))
-            }
-        });
-        holds.await.unwrap();
-        live(&guard).await;
-        connected.send(()).unwrap();
-        assert_eq!(
-            handler.await.unwrap(),
-            Ok(()),
-            "no connection was made while the thread was held"
-        );
-    });
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use smallvec::SmallVec;
 use tokio::sync::{Semaphore, oneshot};
-use tokio::task::{JoinSet, yield_now};
+use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout_at};
 
 use super::connector::Connector;
@@ -91,8 +91,6 @@ impl<I: Send + Sync + 'static, Q: Send + 'static> Node<I, Q> {
                 let answering: BoxFuture<'static, ()> = Box::pin(async move {
                     answer(&*store, &node, &mut vec![check]).await;
                     drop(under_way);
-                    // Tokio runs a task that was woken last on the same thread, which the handler may hold from here on.
-                    yield_now().await;
                 });
                 Some(answering)
             }
