@@ -19,21 +19,26 @@ async fn suspended<T>(
     told: Option<redis::Cmd>,
     at_once: impl Future<Output = T>,
 ) -> T {
-    let now = |connection: &mut redis::Connection| -> Duration {
+    fn now(connection: &mut redis::Connection) -> Duration {
         let (seconds, micros): (u64, u64) = redis::cmd("TIME").query(connection).unwrap();
         Duration::from_micros(seconds * 1_000_000 + micros)
-    };
+    }
+    fn passes(time: Duration, connection: &mut redis::Connection) {
+        let since = now(connection);
+        while now(connection) - since < time {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
     let mut connection = redis.connection();
     let (wakes, woken) = oneshot::channel();
     let (ends, ended) = mpsc::channel::<()>();
     pause();
     // While a thread works, a clock that stands still is not advanced to the next timer.
     let thread = tokio::task::spawn_blocking(move || {
-        let asleep = now(&mut connection);
+        // A poll may be under way, which is to end before.
+        passes(Duration::from_millis(500), &mut connection);
         told.iter().for_each(|told| told.exec(&mut connection).unwrap());
-        while now(&mut connection) - asleep < time {
-            std::thread::sleep(Duration::from_millis(5));
-        }
+        passes(time, &mut connection);
         wakes.send(()).unwrap();
         ended.recv().ok();
     });
