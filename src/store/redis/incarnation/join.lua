@@ -83,7 +83,7 @@ local is_back = is_live and stamp > meta.last or is_known and meta.last < tonumb
   or not is_known and ARGV[8] ~= '' and meta.began < tonumber(ARGV[9])
 local is_other = is_new or meta.run ~= ARGV[5] or is_back or is_known and ARGV[11] == '1'
 -- 0 is no state: no check takes the filter for live. An earlier version takes it for a later one's, and inserts no more.
--- Where metadata or filter are those of before the last swap, an insert may tell nothing.
+-- Metadata or a filter of before the last swap may have the same stamp.
 if is_filter and is_other or is_live and (stamp ~= meta.last or number(17) ~= meta.live) then
   redis.call('SETRANGE', KEYS[3], 8, '\0\2\1\0')
 end
