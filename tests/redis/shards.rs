@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use bloom_guard::rebuild::RebuildSource;
+use bloom_guard::rebuild::{RebuildSource, from_iter};
 use bloom_guard::{
     BloomGuard, Builder, Doubt, Mode, OnUnknown, RebuildError, Schedule, SecretKey, Sizing, Verdict,
 };
@@ -11,6 +11,7 @@ use http::StatusCode;
 use support::eventually;
 use support::model::{Strangers, Table, brief, get, guard, guard_over, inserted};
 use support::redis_server::RedisServer;
+use support::route::{Route, Traffic};
 use tokio::time::timeout;
 
 const SHARDS: u32 = 8;
@@ -215,6 +216,32 @@ async fn a_mode_for_all_processes_is_in_the_metadata_of_every_shard() {
     }
     guards[1].enforce_everywhere().await.unwrap();
     assert!(guards.iter().all(|guard| guard.state().fleet_mode == Mode::Enforce));
+}
+
+/// A process joins its shards a few at a time, and repeats an insert in the last one only after the round trips for all.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_scan_waits_until_a_far_process_has_joined_many_shards() {
+    let mut redis = RedisServer::start();
+    let many =
+        |url: &str| guard(url).capacity(IDS, 0.01).secret_key(SecretKey::new([7; 16])).shards(256);
+    let one = many(&redis.url()).build().unwrap();
+    let mut id = IDS;
+    let of_the_last = |part: u32| format!("bg:{{users#{part}/256}}:recent");
+    while redis.run::<u64>(&["EXISTS", &of_the_last(254), &of_the_last(255)]) == 0 {
+        id += 1;
+        inserted(&one, [id]).await;
+    }
+    drop(one);
+    let route = Route::to(redis.port()).await;
+    route.turn(Traffic::Late(Duration::from_millis(80)));
+    let far = many(&route.url()).build().unwrap();
+    inserted(&far, [id]).await;
+    redis.restart();
+    let near = many(&redis.url());
+    let near = near.rebuild(Schedule::manual(), from_iter(|| 0..IDS)).build().unwrap();
+    ready(&near).await;
+    // The source has no such row yet.
+    assert_eq!(near.check(&id).await.unwrap(), Verdict::Present);
 }
 
 /// How many shards a server has the filters of.

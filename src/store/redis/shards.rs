@@ -28,9 +28,6 @@ use crate::store::{
     Answer, Condition, Copied, FleetChange, FleetView, Inserted, NewNull, Removed, Survey,
 };
 
-/// The least number of ids that a shard's record of recent inserts holds, where the filter's may hold as many.
-const RECENT_IDS: u64 = 10_000;
-
 pub(crate) struct Shards {
     pub(crate) name: Arc<str>,
     pub(crate) groups: Groups,
@@ -43,7 +40,7 @@ pub(crate) struct Shards {
 impl Shards {
     pub(crate) fn new(settings: &Settings, endpoints: &[Endpoint]) -> Self {
         let count = settings.sizing.shards;
-        let common = Arc::new(Common::new(of_one(settings)));
+        let common = Arc::new(Common::new(settings));
         let known = |number| {
             let keys = Keys::of_shard(&settings.name, number, count);
             Arc::new(KnownShard::new(keys, &common))
@@ -182,12 +179,4 @@ impl Shards {
     pub(crate) fn condition(&self) -> Condition {
         Condition::of_shards(self.all.iter().map(|shard| shard.condition()).collect())
     }
-}
-
-fn of_one(settings: &Settings) -> Settings {
-    let all = settings.recent_ids;
-    let sizing = settings.sizing.one();
-    let shards = u64::from(settings.sizing.shards);
-    let recent_ids = (all / shards).max(RECENT_IDS).min(all);
-    Settings { recent_ids, sizing, ..settings.clone() }
 }

@@ -7,7 +7,6 @@ use ::redis::{Cmd, cmd};
 use arc_swap::ArcSwap;
 use tokio::time::Instant;
 
-use super::GRACE;
 use super::known_shard::KnownShard;
 use super::seen::Told;
 use crate::error::StoreError;
@@ -125,7 +124,7 @@ impl KnownShard {
             self.settings().record_life().as_millis().to_string().into_bytes(),
             hex(process.run).into_bytes(),
             held_by,
-            GRACE.as_millis().to_string().into_bytes(),
+            self.common.grace.as_millis().to_string().into_bytes(),
             known.incarnation,
             known.number.to_string().into_bytes(),
             known.last.to_string().into_bytes(),

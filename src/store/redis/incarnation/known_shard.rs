@@ -98,7 +98,7 @@ mod tests {
 
     #[test]
     fn a_mode_that_one_shard_tells_of_is_told_to_all() {
-        let common = Arc::new(Common::new(Settings::new("users".into())));
+        let common = Arc::new(Common::new(&Settings::new("users".into())));
         let shards = [0, 1].map(|_| KnownShard::new(Keys::new("users"), &common));
         shards[0].common.note_mode(Mode::Off, 7);
         let [_, mode, number, _] = shards[1].offer_fleet();

@@ -1,7 +1,7 @@
 //! Inserts this process's recent ids again into an incarnation that may lack them.
 //!
 //! A process does so as soon as it meets a new incarnation, and trusts no filter of it before. Scans give all processes time for
-//! that: [`GRACE`] after Redis has begun to work, and as long again after each call of a replay (`rebuild/wait.lua`).
+//! that: `Common::grace` after Redis has begun to work, and as long again after each call of a replay (`rebuild/wait.lua`).
 //!
 //! A process gives its replay up if it has forgotten some of these ids, has another secret key, or has not finished when the
 //! transactions of all its inserts are over. Then the live filter stops answering, and the next one goes live only if its rebuild
@@ -14,7 +14,6 @@ use std::time::Duration;
 
 use tokio::time::sleep;
 
-use super::GRACE;
 use super::recent::Replay;
 use crate::error::StoreError;
 use crate::store::link::attempts::IDS_PER_CALL;
@@ -120,7 +119,7 @@ impl Shard {
                 break;
             }
             let _turn = connection.node.repeats.acquire().await;
-            self.add_digests(connection, &digests, Some(GRACE), CALL).await?;
+            self.add_digests(connection, &digests, Some(self.known.common.grace), CALL).await?;
             at = next;
             self.known.recent.replayed(&connection.identity.incarnation, at);
         }

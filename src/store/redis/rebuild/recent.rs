@@ -47,7 +47,8 @@ impl ShardBuild {
 
     /// Waits while processes have inserts to repeat, and in a new incarnation until all may have found it.
     async fn wait_for_replays(&self) -> Result<(), StoreError> {
-        let grace = GRACE.as_millis().to_string();
+        let grace = self.shard.known.common.grace;
+        let grace_ms = grace.as_millis().to_string();
         let keys = [self.shard.known.keys.meta.as_str()];
         // How often Redis has answered without a gap, and when it was asked what it answered last.
         let (mut answered, mut last) = (0, Instant::now());
@@ -58,8 +59,8 @@ impl ShardBuild {
             if asked - last > GRACE / 2 {
                 answered = 0;
             }
-            let worked: &[u8] = if EVERY * answered >= GRACE { b"1" } else { b"" };
-            let args = [self.identity.incarnation.as_slice(), grace.as_bytes(), worked];
+            let worked: &[u8] = if EVERY * answered >= grace { b"1" } else { b"" };
+            let args = [self.identity.incarnation.as_slice(), grace_ms.as_bytes(), worked];
             match redis.script(&WAIT, &keys, &args, DEADLINE).await {
                 Ok(answer) => {
                     let answer = answer.text()?;
