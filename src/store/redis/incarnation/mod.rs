@@ -12,8 +12,8 @@ mod recent;
 mod replay;
 mod seen;
 
-/// How long the first scan of an incarnation waits, and every scan after the last sign of a replay. Connections are polled once a second:
-/// within this time each process has found the incarnation, by a few questions, and scans wait for as long again. Its replay
-/// begins within that: an attempt to connect takes 0.75 s at most where somebody answers, 0.1 s more in a cluster, and the wait before
-/// it 0.5 s.
+/// How long the first scan of an incarnation waits, and every scan after the last sign of a replay, for each 64 shards. Connections
+/// are polled once a second: within this time each process has found the incarnation, by a few questions, and scans wait for as long
+/// again. Its replay begins within that: an attempt to connect takes 0.75 s at most where somebody answers, 0.1 s more in a cluster,
+/// and the wait before it 0.5 s.
 pub(crate) const GRACE: Duration = Duration::from_secs(2);
