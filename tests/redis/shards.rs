@@ -225,12 +225,17 @@ async fn a_scan_waits_until_a_far_process_has_joined_many_shards() {
     let many =
         |url: &str| guard(url).capacity(IDS, 0.01).secret_key(SecretKey::new([7; 16])).shards(256);
     let one = many(&redis.url()).build().unwrap();
-    let mut id = IDS;
-    let of_the_last = |part: u32| format!("bg:{{users#{part}/256}}:recent");
-    while redis.run::<u64>(&["EXISTS", &of_the_last(254), &of_the_last(255)]) == 0 {
-        id += 1;
+    let recent = |shard: u32| format!("bg:{{users#{shard}/256}}:recent");
+    let in_the_last = || redis.run::<u64>(&["EXISTS", &recent(254), &recent(255)]);
+    assert_eq!(in_the_last(), 0);
+    let mut ids = IDS..2 * IDS;
+    let id = loop {
+        let id = ids.next().expect("one of so many ids is in the last shards");
         inserted(&one, [id]).await;
-    }
+        if in_the_last() > 0 {
+            break id;
+        }
+    };
     drop(one);
     let route = Route::to(redis.port()).await;
     route.turn(Traffic::Late(Duration::from_millis(80)));
